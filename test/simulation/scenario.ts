@@ -191,7 +191,10 @@ class Scenario {
     // The retry of a failed call succeeds, so that the isolate does not decide locally.
     const isFailing = !message.isRetry && this.#has("failures", 0.1);
     if (isFailing && this.#random.chance(0.5)) return fail(new Error("lost"));
-    time.after(isHanging ? this.#random.int(1_900, 15_000) : this.#tripMs(message), async () => {
+    // The call takes long, or its answer.
+    const hangMs = isHanging ? this.#random.int(1_900, 15_000) : 0;
+    const callMs = this.#random.pick(0, hangMs);
+    time.after(this.#tripMs(message) + callMs, async () => {
       if (this.faults.has("evictions") && this.#world.evict()) this.totals.evictions += 1;
       const crashesBefore = this.#world.crashes;
       const isLost = () => this.#world.crashes !== crashesBefore || isFailing;
@@ -201,7 +204,7 @@ class Scenario {
       const answer = await message.deliver();
       this.#persist();
       time.after(this.#lastWriteMs - time.nowMs, () => {
-        time.after(this.#tripMs(message), () => {
+        time.after(this.#tripMs(message) + hangMs - callMs, () => {
           if (message.isRetry) this.#retries -= 1;
           if (answer === undefined || isLost()) message.fail(new Error("lost"));
           else answer();

@@ -130,8 +130,6 @@ export class Isolate {
   hasStepped = false;
   /** Until then nothing in it runs (virtual time). */
   frozenUntilMs = 0;
-  /** Whether its last question about a secret has failed. */
-  isAskingAgain = false;
   /** Remaining in its latest response, by window. */
   readonly shown = new Map<string, Shown>();
   /** The requests that its client has admitted in each window. */
@@ -365,9 +363,10 @@ export class World {
     const now = () => (CONTEXT.getStore()?.ioMs ?? this.time.nowMs) + isolate.aheadMs;
     const runtime = this.#runtimeOf(isolate, now, this.#options.isCancelled);
     const until = (isDone: () => boolean, maxMs: number) => this.#until(isolate, isDone, maxMs);
+    const failedSecrets = new Set<string>();
     isolate.port = new IsolatePort({
       runtime: { ...runtime, until },
-      objectOf: () => this.#stub(isolate) as never,
+      objectOf: () => this.#stub(isolate, failedSecrets) as never,
       findRecord: () => this.#read(isolate),
     });
     isolate.clientIds.add(isolate.client.id);
@@ -937,7 +936,8 @@ export class World {
     while (this.storage.writing.length > 0) this.written();
   }
 
-  #stub(isolate: Isolate) {
+  /** `failedSecrets`: about which the isolate will ask again. */
+  #stub(isolate: Isolate, failedSecrets: Set<string>) {
     const send = <Answer extends object>(
       request: AcquireRequest,
       isRetry: boolean,
@@ -952,16 +952,19 @@ export class World {
           const { crashes } = this;
           return () => {
             if (this.crashes !== crashes) return;
-            if (request.client === "") isolate.isAskingAgain = false;
             this.#resume(isolate, context, () => {
-              this.#underway.delete(request);
               const { result } = answer as Partial<AcquireAnswer>;
+              // Otherwise an earlier attempt may have been counted.
+              if (result !== undefined) this.#underway.delete(request);
               this.#toldBanMs = Math.max(this.#toldBanMs, result?.bannedUntilMs ?? 0);
               resolve(answer);
             });
           };
         };
-        const fail = (error: object) => this.#resume(isolate, context, () => reject(error));
+        const fail = (error: object) => {
+          if (request.client === "" && !isRetry) failedSecrets.add(request.secret ?? "");
+          this.#resume(isolate, context, () => reject(error));
+        };
         this.#options.send({ isolate, request, isRetry, deliver, fail });
       });
     const acquire = (request: AcquireRequest) => {
@@ -971,8 +974,7 @@ export class World {
       return send(request, isRetry, () => this.#execute(structuredClone(request), isolate, isRetry));
     };
     const identify = (secret: string) => {
-      const isRetry = isolate.isAskingAgain;
-      isolate.isAskingAgain = !isRetry;
+      const isRetry = failedSecrets.delete(secret);
       const request = { ...NO_REQUESTS, client: "", number: 0, secret };
       return send(request, isRetry, () => this.#answer(isRetry, ({ object }) => object.identify(secret)));
     };
@@ -1037,7 +1039,9 @@ export class World {
       const entry = this.entry(name, startMs);
       const charged = content?.counts[name];
       const used = charged?.startMs === startMs ? charged.used : 0;
-      if (entry.limit !== limit) entry.most = Math.max(limit, used);
+      // An object that was replaced may have an older limit.
+      const earlier = this.#replaced?.isAlive ? entry.most : 0;
+      if (entry.limit !== limit) entry.most = Math.max(limit, used, earlier);
       // Requests that still waited when others were refused may not fit into a lower limit.
       entry.refusedLimit = Math.min(entry.refusedLimit, limit);
       entry.limit = limit;
