@@ -136,7 +136,7 @@ const FIGURES: Record<string, string> = {
     STALE_IF_ERROR_MS, MAX_AGE_MS, FAILURE_PAUSE_MS, FRESH_MS, FRESH_MS, FRESH_MS, record-reader.DEADLINE_MS, CALL_DEADLINE_MS,
     MAX_WAIT_MS, RETENTION_MS, ROW_RETENTION_MS - RETENTION_MS, RATE_MS, FIRST_LEASE_MS, LEASE_MS, MIN_LEASE_MS, FAR_LEASE_MS, MAX_UNATTENDED_MS, 10, 40,
     FIRST_LEASE_MS, 1_000, LEASE_MS, 800, MAX_WAIT_MS, MAX_WAIT_MS, MAX_WAIT_MS, UNDECIDED_PAUSE_MS, UNDECIDED_PAUSE_MS, RELEASE_MS, LEASE_MS, FAR_LEASE_MS, MAX_WAIT_MS,
-    MAX_WAIT_MS - MIN_CALL_MS, 3_000, FAR_LEASE_MS, DAYS_KEPT * DAY_MS, SETTLE_MS, reservation.BUSY_MS,
+    MAX_WAIT_MS - MIN_CALL_MS, 3_000, DAYS_KEPT * DAY_MS, SETTLE_MS, reservation.BUSY_MS,
     KEPT_UNUSED_MS - DAY_MS, USAGE_EVERY_MS, USAGE_KEPT_DAYS * DAY_MS, BAN_GRACE_MS, MAX_WAIT_MS,
     BAN_GRACE_MS - MAX_WAIT_MS, REQUESTS_PER_MINUTE, FRESH_MS, FRESH_MS, RETRY_PAUSE_MS, CALL_DEADLINE_MS, MAX_WAIT_MS,
     statements.DEADLINE_MS, MAX_BODY_MS`,
@@ -179,7 +179,7 @@ const STEADY = longestInterval(evaluate("MIN_RECENT")).toFixed(1);
 /** And of those that get a first one, which is short: for more than one request. */
 const FIRST = longestInterval(evaluate("RATE_MS / FIRST_LEASE_MS - SPARE")).toFixed(1);
 /** And of those that get one far from the limit. */
-const FAR = longestInterval(evaluate("FAR_MIN_RECENT")).toFixed(1);
+const FAR_INTERVAL = longestInterval(evaluate("FAR_MIN_RECENT")).toFixed(1);
 const CONFIGURATION = readFileSync("wrangler.toml", "utf8");
 const CRON = Number(/crons = \["\*\/(\d+) \* \* \* \*"\]/.exec(CONFIGURATION)?.[1]);
 const TRACED = Number(
@@ -187,7 +187,7 @@ const TRACED = Number(
 );
 
 function longestInterval(leastRecent: number): number {
-  for (let intervalMs = 2 * RATE_MS; ; intervalMs -= 10) {
+  for (let intervalMs = RATE_MS; ; intervalMs -= 10) {
     const state = new KeyState("A");
     const arrivals = Array.from({ length: 100 }, (_, index) => index * intervalMs);
     for (const nowMs of arrivals) state.arrive(nowMs);
@@ -211,8 +211,8 @@ const PHRASES: Record<string, string[]> = {
     "isolate memory, {MAX_CLIENTS} keys",
     "within {TIME_SHARE} of the time",
     "less than {LAST_SHARE} of the minute's limit",
-    "while {FAR} times the recent requests of all isolates are left",
-    "from {FAR_MIN_RECENT} recent requests on",
+    "While {FAR} times the recent requests of all isolates are left",
+    "an isolate needs {FAR_MIN_RECENT} recent requests",
     "at most {LEASE_SHARE} of what is left",
     "reserves one of the {REQUESTS_PER_MINUTE}",
     "at most {MAX_CALLS} calls a second",
@@ -271,9 +271,9 @@ const PHRASES: Record<string, string[]> = {
     "less than once in {MAX_AGE_MS / 1000} s | 1 in {REFRESH_MS / 1000} s",
     `gets steadily one in ${STEADY} s`,
     `each with less than a request in ${FIRST} s`,
-    `less than a request of the key in ${FIRST} s, or in ${FAR} s`,
+    `less than a request of the key in ${FIRST} s, or in ${FAR_INTERVAL} s`,
     "renews the lease at least every {LEASE_MS / 1000} s",
-    `If {FAR} times the requests of {RATE_MS / 1000} s are left, one request in ${FAR} s is enough, and {FAR_LEASE_MS / 1000} s`,
+    `While {FAR} times the requests of {RATE_MS / 1000} s are left, one request in ${FAR_INTERVAL} s is enough, and the lease lasts {FAR_LEASE_MS / 1000} s`,
     "at most {MAX_CALLS} times a second",
     "deleted {KEPT_UNUSED_MS / DAY_MS - 1} to {KEPT_UNUSED_MS / DAY_MS} days after",
     "one cron run from {STEPS_PER_RUN} to",

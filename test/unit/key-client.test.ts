@@ -62,7 +62,7 @@ describe("with a lease", () => {
 
   it("that ends with its minute is reported by the next request or after a second, but at once if the day is nearly used up", async () => {
     const afterEnd = async (nextMs: number, day = 10_000) => {
-      const { every, at, run, sent, world } = newService({ minute: 300, day });
+      const { every, at, run, sent, world } = newService({ minute: 150, day });
       // Too early to renew the lease that ends with the minute.
       void every(100, 53_500, 57_500);
       void at(nextMs);
@@ -72,7 +72,7 @@ describe("with a lease", () => {
     };
     expect(await afterEnd(58_200)).toEqual({ calls: [58_200], used: 41 });
     expect(await afterEnd(65_000)).toEqual({ calls: [58_945], used: 40 });
-    expect(await afterEnd(65_000, 310)).toEqual({ calls: [57_945], used: 40 });
+    expect(await afterEnd(65_000, 180)).toEqual({ calls: [57_945], used: 40 });
   });
 
   it("each response shows one request more as used, also while calls fail and when a minute begins", async () => {
@@ -190,7 +190,7 @@ describe("a request waits for at most 5 s", () => {
 
   it("for a call that was cancelled together with its request, and the next requests call again", async () => {
     let isCancelled = true;
-    const { at, world, run, sent } = newService({ minute: 9, day: 99 }, { isCancelled: () => isCancelled });
+    const { at, world, run, sent } = newService(pro, { isCancelled: () => isCancelled });
     void at(0);
     const second = at(100);
     await run(50);

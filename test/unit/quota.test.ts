@@ -201,22 +201,34 @@ it("a lease is granted to an isolate with three recent requests that wants one, 
   expect([1, 4, 4.1].map(hasFirst)).toEqual([false, false, true]);
 });
 
-it("while 90 times the recent requests of all isolates are left in both windows, leases last 4 s from 1.5 recent requests on", () => {
-  const granted = (left: number, recent: number, ofOthers = 0) => {
-    const key = newKey({ minute: 1_000, day: 100_000 });
-    key.acquire(999 - left, { client: "B", recent: ofOthers, wantsLease: false });
+it("while 90 times the recent requests of all isolates are left in both windows, leases last 3.5 s from 2.1 recent requests on", () => {
+  const granted = (left: number, recent: number, { ofOthers = 0, limit = 1_000, leftMs = 60_000 } = {}) => {
+    const key = newKey({ minute: limit, day: 100_000 }, MINUTE_MS + 60_000 - leftMs);
+    key.acquire(limit - 1 - left, { client: "B", recent: ofOthers, wantsLease: false });
     const { durationMs, size } = key.acquire(1, { recent }).lease ?? {};
     return [durationMs, size];
   };
-  expect(granted(135, 1.5)).toEqual([4_000, 10]);
-  expect(granted(134, 1.5)).toEqual([undefined, undefined]);
-  expect(granted(500, 1.4)).toEqual([undefined, undefined]);
-  expect([granted(900, 5, 5), granted(899, 5, 5)]).toEqual([
-    [4_000, 13],
+  expect(granted(270, 3, { limit: 300 })).toEqual([3_500, 7]);
+  expect(granted(269, 3, { limit: 300 })).toEqual([undefined, undefined]);
+  expect([granted(900, 2), granted(900, 2.1)]).toEqual([
+    [undefined, undefined],
+    [3_500, 6],
+  ]);
+  expect([granted(900, 5, { ofOthers: 5 }), granted(899, 5, { ofOthers: 5 })]).toEqual([
+    [3_500, 8],
     [500, 2],
   ]);
-  const nearDay = newKey({ minute: 1_000, day: 135 });
-  expect(nearDay.acquire(1, { recent: 1.5 }).lease).toBeUndefined();
+  expect(newKey({ minute: 1_000, day: 271 }).acquire(1, { recent: 3 }).lease?.durationMs).toBe(3_500);
+  expect(newKey({ minute: 1_000, day: 270 }).acquire(1, { recent: 3 }).lease).toBeUndefined();
+  // Other rules hold for them too.
+  expect(granted(900, 3, { leftMs: 2_000 })[0]).toBe(1_995);
+  expect(granted(2_000, 3, { limit: 10_000, ofOthers: 3 })).toEqual([undefined, undefined]);
+});
+
+it("a lease of a key that was far from its limit is followed by one of 2 s, and one of a key that is so again lasts 3.5 s at once", () => {
+  const key = newKey({ minute: 1_000, day: 100_000 });
+  const durations = [5, 50, 5].map((recent) => key.acquire(1, { recent }).lease?.durationMs);
+  expect(durations).toEqual([3_500, 2_000, 3_500]);
 });
 
 it("isolates that share the last quarter of a minute's limit get no lease, and one that was alone for 4 s does", () => {

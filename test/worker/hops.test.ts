@@ -80,9 +80,9 @@ it("a list waits for one round: the object and the page in parallel, or only the
   const list = newList();
   expect(await send(list)).toEqual([["object", "pets"]]);
   // Requests are too rare for a lease, and the record of the object stays fresh.
-  pass(3_000);
+  pass(2_000);
   expect(await send(newList())).toEqual([["object", "pets"]]);
-  pass(1_500);
+  pass(2_000);
   expect(await send(list)).toEqual([["object"]]);
   // The page and the record of a key in use are read again in the background.
   pass(16_000);

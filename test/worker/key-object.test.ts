@@ -121,6 +121,23 @@ it("a crash costs at most the reservation, and operators see what the object the
   expect(await recordedOf(id)).toMatchObject([{ admitted: 66 }]);
 });
 
+it("what a call has taken back is not taken back once more after a crash, if the call is repeated", async () => {
+  const { id, object } = await newObject();
+  const lost = batch(10, { client: "isolate", wantsLease: false });
+  const decisions = [{ number: lost.number, atMs: Date.now(), admitted: 0, refused: 10, refusedByDay: 0 }];
+  const report = (number: number) => batch(0, { client: "isolate", number, decisions, wantsLease: false });
+  const admit = async (requests: number) =>
+    (await acquire(id, batch(requests, { wantsLease: false }))).admitted;
+  for (const requests of [30, 5, 5, 5]) expect(await admit(requests)).toBe(requests);
+  // Its answer is lost, and its isolate refuses its ten requests.
+  await acquire(id, lost);
+  await acquire(id, report(3));
+  expect(await admit(11)).toBe(11);
+  await evictDurableObject(object);
+  await acquire(id, report(4));
+  expect(45 + 11 + (await admit(60))).toBeLessThanOrEqual(60);
+});
+
 it("an object that was replaced admits no more than it had reserved, and nothing that its successor knows better", async () => {
   const { object } = await newObject();
   await runInDurableObject(object, async (_: ApiKey, context) => {

@@ -23,14 +23,12 @@ const SPARE = 4;
 /** A key is far from its limits if so many times its recent requests are left. More: more calls; less: longer waits in a sudden burst. */
 const FAR = 90;
 /**
- * Each lease of such a key. Requests that wait for its return may have waited for a slow read or call before, and all of that should fit into
- * MAX_WAIT_MS.
+ * Each lease of such a key. Longer: fewer calls; shorter: a request that has waited for a slow read or a repeated call before can also wait for
+ * the lease's return, and is decided within MAX_WAIT_MS. Not longer than RATE_MS, in which an isolate's requests count as recent.
  */
-const FAR_LEASE_MS = 4_000;
-/** Fewer requests than these would seldom use such a lease. */
-const FAR_MIN_RECENT = 1.5;
-/** Larger than SPARE, because little of what is left is lost. */
-const FAR_SPARE = 8;
+const FAR_LEASE_MS = 3_500;
+/** Isolates of such a key need so many recent requests. More: more waits; fewer: a lease for each pair of requests, which costs two calls. */
+const FAR_MIN_RECENT = 2.1;
 
 /** A renewed lease with so many times more requests than it needs is given back instead. */
 const MOST_UNUSED = 2;
@@ -101,7 +99,7 @@ export function grant(quota: Quota, limits: Limits, client: Client, nowMs: numbe
   const grownMs = Math.min(LEASE_MS, Math.max(FIRST_LEASE_MS, GROWTH * leaseMs));
   const untilFullMs = Math.max(MIN_LEASE_MS, fullMs * TIME_SHARE);
   const durationMs = Math.floor(Math.min(leftMs, isFar ? FAR_LEASE_MS : grownMs, untilFullMs));
-  const wanted = Math.ceil(((recent + (isFar ? FAR_SPARE : SPARE)) * durationMs) / RATE_MS);
+  const wanted = Math.ceil(((recent + SPARE) * durationMs) / RATE_MS);
   const unused = held === undefined ? 0 : held.size - held.used;
   const more = Math.max(0, Math.min(wanted - unused, Math.floor(left * LEASE_SHARE)));
   // A lease that has become much too large is given back at its end. None is granted or renewed just before a minute ends.
