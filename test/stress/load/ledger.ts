@@ -1,7 +1,7 @@
 // The decisions about the requests of one key, from the responses to its client, and checks of them against its limits and its usage.
 //
-// A kill of the runtime loses what was leased at that moment and refusals that were not reported, and requests under way may have been
-// counted or not. Nothing else makes counts inexact.
+// A kill of the runtime loses what was reserved and leased at that moment and the latest refusals, and requests under way may have been counted
+// or not. Nothing else makes counts inexact.
 
 import type { ResponseEvent } from "../../../client/src/index.ts";
 import { HEADER } from "../../../src/http/header-names.ts";
@@ -17,6 +17,9 @@ interface Decision {
   endMs: number;
 }
 
+/** The most that is reserved and leased, as a share of the limit (docs/operating.md, Leases and crashes). */
+const MAX_LOST_SHARE = 0.3;
+
 export class Ledger {
   readonly problems: string[] = [];
   readonly #limits: Limits;
@@ -26,6 +29,8 @@ export class Ledger {
   interrupted = 0;
   /** The requests that usage shows, but that were not admitted. It never decreases: a kill must not forget admissions. */
   lost = 0;
+  /** The most of these that one kill has made, requests under way included, as a share of the limit per minute. */
+  mostLostShare = 0;
 
   constructor(limits: Limits) {
     this.#limits = limits;
@@ -99,6 +104,7 @@ export class Ledger {
       isAdmitted,
       `usage shows ${lost} more than ${this.admitted} admissions, ${this.lost} before`,
     );
+    this.mostLostShare = Math.max(this.mostLostShare, (lost - this.lost) / this.#limits.minute);
     this.lost = lost;
     const more = usage.reduce(
       (sum, { refusedByMinute, refusedByDay }) => sum + refusedByMinute + refusedByDay,
@@ -108,9 +114,10 @@ export class Ledger {
     this.#expect(isRefused, `usage shows ${more} more than ${this.refused} refusals`);
   }
 
-  /** What kills may have lost: requests under way, and leases, each of at most half of the remaining requests. */
+  /** What kills may have lost, with requests under way. */
   get #maxLost(): number {
-    return this.interrupted + this.kills * Math.floor(Math.min(this.#limits.minute, this.#limits.day) / 2);
+    const { minute, day } = this.#limits;
+    return this.interrupted + this.kills * Math.floor(Math.min(minute, day) * MAX_LOST_SHARE);
   }
 
   #expect(holds: boolean, problem: string): void {
