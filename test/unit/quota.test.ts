@@ -256,6 +256,16 @@ it("a renewed lease keeps its id and what is used of it meanwhile, and only what
   expect(key.usedAfter({ lease: { id: 30, used: 70, isOver: true } })).toEqual([71, 71]);
 });
 
+it("a lease of an earlier minute is not renewed, nor one that has become much too large", () => {
+  const renewed = (afterMs: number, recent: number) => {
+    const key = newKey({ minute: 400, day: 10_000 }, MINUTE_MS + 59_000);
+    key.acquire(1, { recent: 100 });
+    key.nowMs += afterMs;
+    return key.acquire(1, { recent, lease: { id: 10, used: 1, isOver: false } }).lease?.id;
+  };
+  expect([renewed(100, 100), renewed(1_000, 100), renewed(100, 3)]).toEqual([10, undefined, undefined]);
+});
+
 it("a report that names more used requests of a lease than the object knows of charges nothing more", () => {
   const key = newKey({ minute: 1_000, day: 10_000 });
   const { size = 0 } = key.acquire(1, { recent: 100 }).lease ?? {};
@@ -287,6 +297,11 @@ it("requests are undecided only if an outstanding lease can make room for them, 
     const key = newLeasedKey(MINUTE_MS + 60_000 - leftMs);
     return outcome(key.acquire(120, { client: "B" }));
   };
+  // Nobody waits if there is no lease.
+  expect(outcome(newKey({ minute: 10, day: 99 }, MINUTE_MS + 59_000).acquire(12))).toEqual({
+    admitted: 10,
+    refused: 2,
+  });
   expect([5_001, 5_000].map(decided)).toEqual([
     { admitted: 50, refused: 20 },
     { admitted: 50, refused: 0 },
