@@ -51,7 +51,7 @@ export const DAY_MS = WINDOW_SECONDS.day * 1000;
 /** Days with totals, today included. */
 export const DAYS_KEPT = 30;
 
-/** The time over which rates are measured. Longer: leases that fit to a steady rate; shorter: leases that fit to a burst. */
+/** The time over which rates are measured. Longer: leases that fit a steady rate; shorter: leases that fit a burst. */
 export const RATE_MS = 4_000;
 
 /** How late a timer may be, and so the report on a lease. Longer: later retries of undecided requests; shorter: more of them in vain. */

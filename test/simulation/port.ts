@@ -90,8 +90,8 @@ export function newObject({ storage, database, reservedShare = RESERVED_SHARE, .
 export type LimiterObject = Pick<ApiKey, "acquire" | "identify" | "usage" | "alarm">;
 
 /**
- * What a value says that is stored or in memory: the counts, whether the minute has a refusal, the latest call and the lease of each client, and whether operators see all
- * usage.
+ * What a value says that is stored or in memory: the counts, whether the minute has a refusal, the latest call and the lease of each client,
+ * and whether operators see all usage.
  */
 export function contentOf({ quota: { revision, counts, clients, refusals }, unwritten }: Memory) {
   const [hasRefusal, isRecorded] = [refusals.firstMs > 0, unwritten.days.length === 0];

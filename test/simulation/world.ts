@@ -758,8 +758,13 @@ export class World {
     };
     const memory = this.storage.latest;
     const life: Life = {
-      ...{ object: undefined as never, memory, isReplaced: false, isAlive: true },
-      ...{ calls: 0, ended, end },
+      object: undefined as never,
+      memory,
+      isReplaced: false,
+      isAlive: true,
+      calls: 0,
+      ended,
+      end,
     };
     const store = (run: () => void) => {
       if (!life.isAlive) return;

@@ -114,7 +114,7 @@ function applyReport(quota: Quota, request: AcquireRequest, nowMs: number): Quot
   const { lease } = known;
   if (lease !== undefined) {
     const report = request.lease?.id === lease.id ? request.lease : { used: lease.used, isOver: true };
-    // After a crash, the object may not know of the last renewal. What that was charged is part of the reservation.
+    // After a crash, the object may not know of the last renewal. Its requests are part of the reservation.
     const named = { ...report, used: Math.min(report.used, lease.size) };
     const charged = named.isOver ? named.used - lease.size : 0;
     const lastMs = Math.min(nowMs, startOfWindowMs("minute", lease.grantedMs) + MINUTE_MS - 1);

@@ -87,7 +87,7 @@ export class ApiKey extends DurableObject<Env> {
     const { runtime, findRecord, log } = options;
     const { keyId, quota, read, unwritten } = ctx.storage.kv.get<State>(STATE_KEY) ?? UNUSED_STATE;
     this.#memory = { quota, unwritten };
-    this.#stored = this.#memory.quota;
+    this.#stored = quota;
     this.#now = runtime.now;
     this.#options = options;
     // The platform does not hand over the name for an alarm, and the database may have lost the record.
@@ -134,21 +134,21 @@ export class ApiKey extends DurableObject<Env> {
     return { ...answer, usage: { status: statusOf(quota, limits, nowMs), days: daysOf(quota.totals) } };
   }
 
-  /** Writes a ban and usage, and deletes the storage of an unused key. What fails is tried again later. */
+  /** Writes a ban and usage, stores the exact counts of a quiet key, and deletes an unused key's storage. What fails is tried again later. */
   override async alarm(): Promise<void> {
     const { storage } = this.ctx;
     if (this.#now() >= this.#deletedMs && this.#memory.unwritten.days.length === 0) {
       this.#keep({ quota: UNUSED_QUOTA, unwritten: NOTHING_UNWRITTEN });
-      this.#stored = this.#memory.quota;
+      this.#stored = UNUSED_QUOTA;
       return storage.deleteAll();
     }
     const isDue = this.#now() >= alarmMs(this.#memory.unwritten, this.#deletedMs);
     await this.#writeBan();
     await this.#writeUsage();
     const isExact = this.#stored === this.#memory.quota;
-    // Before that time, the alarm's clock is ahead, and would be again at once; or it had something else to do.
-    const isLook = this.#now() >= this.#settlesMs;
-    const settles = !isExact && isLook && !this.#activity.isQuiet(this.#now());
+    // An earlier alarm had something else to do, or its clock is ahead of the object's, and it would run again at once.
+    const isTime = this.#now() >= this.#settlesMs;
+    const settles = !isExact && isTime && !this.#activity.isQuiet(this.#now());
     this.#settlesMs = settles ? this.#activity.settlesMs : NEVER;
     void storage.setAlarm(Math.min(alarmMs(this.#memory.unwritten, this.#deletedMs), this.#settlesMs));
     if (isDue || !(isExact || settles)) this.#put();
@@ -208,7 +208,7 @@ export class ApiKey extends DurableObject<Env> {
   /** Keeps changed counts: in memory if what is stored covers them, otherwise as one row. Sets the alarm if it has something to do earlier. */
   #change(quota: Quota, request: AcquireRequest): void {
     const before = this.#memory;
-    // Then the isolate has asked an object that has replaced this one, which Cloudflare finds out when this one stores something.
+    // An isolate that knows a higher revision has asked an object that replaced this one. So this one stores, which Cloudflare refuses.
     const isBehind = request.revision > before.quota.revision;
     if (quota.revision === before.quota.revision && !isBehind) return;
     const nowMs = this.#now();

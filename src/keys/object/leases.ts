@@ -15,9 +15,9 @@ const LEASE_MS = 2_000;
 /** A lease ends at least this long before its minute, because a timer may be late by as much. */
 const LEASE_MARGIN_MS = 5;
 const MIN_LEASE = 2;
-/** Isolates with fewer recent requests get no lease: it would cost more calls than it saves. A first one is short, so it takes more. */
+/** Isolates need so many recent requests; for a first lease more, because it is short. More: more calls; fewer: leases that save none. */
 const MIN_RECENT = 3;
-/** A lease is for the recent requests of its time, and of so many more. More: fewer calls; less: a smaller loss if isolates end. */
+/** A lease has the size as if so many more requests had come in RATE_MS. More: fewer calls; fewer: a smaller loss if isolates end. */
 const SPARE = 4;
 
 /** A key is far from its limits if so many times its recent requests are left. More: more calls; less: longer waits in a sudden burst. */
@@ -30,7 +30,7 @@ const FAR_LEASE_MS = 3_500;
 /** Isolates of such a key need so many recent requests. More: more waits; fewer: a lease for each pair of requests, which costs two calls. */
 const FAR_MIN_RECENT = 2.1;
 
-/** A renewed lease with so many times more requests than it needs is given back instead. */
+/** A lease with so many times more requests than it needs is not renewed. More: requests that nobody uses stay leased; fewer: more calls. */
 const MOST_UNUSED = 2;
 /** A lease ends before the window can be full: within this share of the time that the key's recent rate needs for that. */
 const TIME_SHARE = 1 / 4;

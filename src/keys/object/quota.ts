@@ -1,4 +1,4 @@
-// A key's quota, as its object stores it: counts, ban, isolates with their leases, totals of days. This file rolls it over to new
+// A key's quota, as its object has it in memory: counts, ban, isolates with their leases, totals of days. This file rolls it over to new
 // windows, and has the changes that the other modules share. Pure functions, like all that decide about it: bans.ts, leases.ts, acquire.ts.
 
 import {

@@ -9,7 +9,7 @@ import { charge, type Quota } from "./quota.ts";
 export const RESERVED_SHARE = 1 / 20;
 /** At most this share of what is left. Larger: fewer rows at the end of a window; smaller: a crash there costs less. */
 const LEFT_SHARE = 1 / 4;
-/** So many changes, or changes in so many milliseconds, have a lower revision than what is stored. More: a crash loses more refusals. */
+/** So many changes, or changes in so many milliseconds, have a lower revision than what is stored. More: a crash loses more refusals; fewer: more rows of a key that is refused. */
 const REVISIONS = 20_000;
 
 /** The alarm looks so long after the last change that it knows of. Longer: fewer alarms; but Cloudflare lets an object sleep after 10 s. */
@@ -20,7 +20,7 @@ const QUIET_MS = 4_000;
 const BUSY_CHANGES = 5;
 const BUSY_MS = 20_000;
 
-/** The quota with a reservation: this share of the minute's limit. */
+/** The quota with a reservation: this share of the minute's limit, but at most LEFT_SHARE of what is left. */
 export function reserve(quota: Quota, limits: Limits, share: number): Quota {
   const left = room(withLimits(quota.counts, limits));
   const charged = Math.floor(Math.min(limits.minute * share, left * LEFT_SHARE));
@@ -28,7 +28,7 @@ export function reserve(quota: Quota, limits: Limits, share: number): Quota {
   return { ...reserved, revision: quota.revision + REVISIONS };
 }
 
-/** Whether an object that goes on from `stored` admits nothing again, and loses no more than the latest refusals and when they were. */
+/** Whether an object that goes on from `stored` admits nothing again, and loses only the latest refusals, times and peaks. */
 export function covers(stored: Quota, quota: Quota): boolean {
   // Leases that have come back. No call names them again, so the object would credit them again.
   let credit = 0;
