@@ -193,9 +193,11 @@ export async function load({ seconds, keys, kills, awaitsRecords }: LoadOptions)
       refused: total("refused"),
       "windows that reached their limit": total("exhausted"),
       "counted, but not admitted": total("lost"),
-      "the same, the most at a kill, % of the key's limit per minute": Math.round(
-        100 * Math.max(...clients.map(({ ledger }) => ledger.mostLostShare)),
-      ),
+      ...(kills > 0 && {
+        "the most at a kill, % of the key's limit per minute": Math.round(
+          100 * Math.max(...clients.map(({ ledger }) => ledger.mostLostShare)),
+        ),
+      }),
       "acknowledged pets": acknowledged.size,
       "interrupted pets": service.interrupted.size,
       "of these, acknowledged": service.interrupted.intersection(acknowledged).size,
