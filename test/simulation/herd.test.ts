@@ -1,4 +1,4 @@
-// Many isolates use one key, or know nothing of it yet, while calls and reads of the record take long.
+// Many isolates use one key, or know nothing of it yet, while calls and reads of the record take long; an object crashes before it answers.
 
 import { serialize } from "node:v8";
 import { expect, it } from "vitest";

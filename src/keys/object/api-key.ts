@@ -146,7 +146,7 @@ export class ApiKey extends DurableObject<Env> {
     await this.#writeBan();
     await this.#writeUsage();
     const isExact = this.#stored === this.#memory.quota;
-    // An earlier alarm had something else to do, or its clock is ahead of the object's, and it would run again at once.
+    // An alarm before that had something else to do, or its clock is ahead of the object's, and it would run again at once.
     const isTime = this.#now() >= this.#settlesMs;
     const settles = !isExact && isTime && !this.#activity.isQuiet(this.#now());
     this.#settlesMs = settles ? this.#activity.settlesMs : NEVER;

@@ -10,7 +10,7 @@ const MIN_LEASE_MS = 300;
 const FIRST_LEASE_MS = 500;
 /** Each further lease may last so many times as long as the one before. More: fewer calls; less: shorter waits in long bursts. */
 const GROWTH = 2;
-/** The longest lease. Longer: fewer calls; shorter: shorter waits in a burst, and less is lost if isolates end. */
+/** The longest lease of a key near a limit. Longer: fewer calls; shorter: shorter waits in a burst, and a smaller loss if isolates end. */
 const LEASE_MS = 2_000;
 /** A lease ends at least this long before its minute, because a timer may be late by as much. */
 const LEASE_MARGIN_MS = 5;

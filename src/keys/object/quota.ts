@@ -1,5 +1,6 @@
-// A key's quota, as its object has it in memory: counts, ban, isolates with their leases, totals of days. This file rolls it over to new
-// windows, and has the changes that the other modules share. Pure functions, like all that decide about it: bans.ts, leases.ts, acquire.ts.
+// A key's quota, as its object has it in memory: counts, ban, isolates with their leases, totals of days. This file rolls it over to
+// new windows, and has the changes that the other modules share. Pure functions, like all that decide about it: bans.ts, leases.ts,
+// acquire.ts.
 
 import {
   add,

@@ -9,7 +9,10 @@ import { charge, type Quota } from "./quota.ts";
 export const RESERVED_SHARE = 1 / 20;
 /** At most this share of what is left. Larger: fewer rows at the end of a window; smaller: a crash there costs less. */
 const LEFT_SHARE = 1 / 4;
-/** So many changes, or changes in so many milliseconds, have a lower revision than what is stored. More: a crash loses more refusals; fewer: more rows of a key that is refused. */
+/**
+ * So many changes, or changes in so many milliseconds, have a lower revision than what is stored. More: a crash loses more refusals; fewer:
+ * more rows of a key that is refused.
+ */
 const REVISIONS = 20_000;
 
 /** The alarm looks so long after the last change that it knows of. Longer: fewer alarms; but Cloudflare lets an object sleep after 10 s. */

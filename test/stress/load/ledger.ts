@@ -1,7 +1,7 @@
 // The decisions about the requests of one key, from the responses to its client, and checks of them against its limits and its usage.
 //
-// A kill of the runtime loses what was reserved and leased at that moment and the latest refusals, and requests under way may have been counted
-// or not. Nothing else makes counts inexact.
+// A kill of the runtime loses what was reserved and leased at that moment and the latest refusals, and requests under way may have been
+// counted or not. Nothing else makes counts inexact.
 
 import type { ResponseEvent } from "../../../client/src/index.ts";
 import { HEADER } from "../../../src/http/header-names.ts";
