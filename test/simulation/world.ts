@@ -18,12 +18,10 @@ import {
   type Decision,
   type KeyWindows,
   type Limits,
-  mapWindows,
   remaining,
   resetMs,
   startOfWindowMs,
   WINDOW_SECONDS,
-  type Window,
   type WindowName,
 } from "../../src/rate-limit/windows.ts";
 import { KEY_ID, NO_REQUESTS, recordOf } from "../support/key-record.ts";
@@ -95,9 +93,6 @@ type Life = {
 /** What waits: an isolate, which may be frozen, or a life of the object. */
 type Owner = { isAlive: boolean; frozenUntilMs?: number };
 
-/** A repeated result may have a later window than the one that counted its requests. */
-type CountedWindow = Window & { countedInMs?: number; answeredMs?: number };
-
 /**
  * The records of a window. `limit`: of the object's latest call; `most`: what it may admit by it, which after a lower limit is what was
  * charged by then; `refusedLimit`: the largest that a refusal was for, or a lower one that came later. `lost`: the most that isolates that ended may have left charged.
@@ -132,6 +127,11 @@ export class Isolate {
   frozenUntilMs = 0;
   /** Remaining in its latest response, by window. */
   readonly shown = new Map<string, Shown>();
+  /**
+   * When the window began in which the requests of a call are counted, by window and the time of the result. The result of a repeated call may
+   * have a later one.
+   */
+  readonly countedIn = new Map<string, number>();
   /** The requests that its client has admitted in each window. */
   readonly admitted = new Map<Entry, number>();
 
@@ -164,6 +164,9 @@ export interface Read {
   fail(error: object): unknown;
 }
 
+/** Returns a message or what is stored as another release has written it. */
+export type Alter = <Value extends object>(what: "request" | "answer" | "stored", value: Value) => Value;
+
 export interface Options {
   startMs: number;
   limits: Limits;
@@ -180,6 +183,8 @@ export interface Options {
   isCancelled?: () => boolean;
   random?: () => number;
   onAnswer?: (answer: object) => void;
+  /** What another release makes of a message or of what is stored, between the two sides. */
+  alter?: Alter;
   /** What the object reserves; by default as in production. */
   reservedShare?: number;
   /** Whether waiting requests poll, as in production; otherwise they check their condition after each event. */
@@ -699,9 +704,9 @@ export class World {
     // By a lease, or by a call without delay.
     const isAtOnce = !isLocal && arrivedMs === this.time.nowMs;
     for (const name of WINDOW_NAMES) {
-      const window: CountedWindow = windows[name];
+      const window = windows[name];
       // A later admission from a lease counts in the window that it shows.
-      const countedInMs = isAtOnce || window.answeredMs !== nowMs ? undefined : window.countedInMs;
+      const countedInMs = isAtOnce ? undefined : isolate.countedIn.get(`${name} ${nowMs}`);
       const entry = this.entry(name, countedInMs ?? window.startMs);
       // The object has not been asked in this window.
       entry.most ||= window.limit;
@@ -774,7 +779,10 @@ export class World {
     };
     const storage = {
       kv: {
-        get: () => structuredClone(this.storage.latest),
+        get: () => {
+          const { latest } = this.storage;
+          return latest && this.#alter("stored", structuredClone(latest));
+        },
         put: (_: string, state: State) => store(() => this.#put(state)),
       },
       setAlarm: (ms: number) =>
@@ -962,7 +970,7 @@ export class World {
               // Otherwise an earlier attempt may have been counted.
               if (result !== undefined) this.#underway.delete(request);
               this.#toldBanMs = Math.max(this.#toldBanMs, result?.bannedUntilMs ?? 0);
-              resolve(answer);
+              resolve(this.#alter("answer", answer));
             });
           };
         };
@@ -976,7 +984,7 @@ export class World {
       const isRetry = this.#underway.has(request);
       if (!isRetry) this.#expectFewCalls(isolate, request.client);
       this.#underway.add(request);
-      return send(request, isRetry, () => this.#execute(structuredClone(request), isolate, isRetry));
+      return send(request, isRetry, () => this.#execute(request, isolate, isRetry));
     };
     const identify = (secret: string) => {
       const isRetry = failedSecrets.delete(secret);
@@ -984,6 +992,10 @@ export class World {
       return send(request, isRetry, () => this.#answer(isRetry, ({ object }) => object.identify(secret)));
     };
     return { acquire, identify };
+  }
+
+  #alter<Value extends object>(what: Parameters<Alter>[0], value: Value): Value {
+    return this.#options.alter?.(what, value) ?? value;
   }
 
   /** Has an object answer a call. A retry has a new stub, which finds the current one. */
@@ -1026,7 +1038,8 @@ export class World {
     isRetry: boolean,
   ): Promise<AcquireAnswer | NoRecord | undefined> {
     this.#loseForgottenLease(request.client);
-    const answer = await this.#answer(isRetry, ({ object }) => object.acquire(request));
+    const message = this.#alter("request", structuredClone(request));
+    const answer = await this.#answer(isRetry, ({ object }) => object.acquire(message));
     if (answer === undefined || !("result" in answer) || answer.result === undefined) return answer;
     const { result } = answer;
     this.expect(result.revision >= request.revision, () => "the revision went back");
@@ -1060,11 +1073,10 @@ export class World {
     this.#noteRefusals(result);
     const counted = isRepeated ? this.#batches.get(batch) : undefined;
     this.#batches.set(batch, counted ?? windows);
-    const shown = mapWindows(windows, (each, name): CountedWindow => {
-      const countedInMs = counted?.[name].startMs ?? each.startMs;
-      return countedInMs === each.startMs ? each : { ...each, countedInMs, answeredMs: nowMs };
-    });
-    return { ...answer, result: { ...result, windows: shown } };
+    for (const name of WINDOW_NAMES) {
+      isolate.countedIn.set(`${name} ${nowMs}`, (counted ?? windows)[name].startMs);
+    }
+    return answer;
   }
 
   #refusalsOf(startMs: number) {
