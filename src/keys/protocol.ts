@@ -39,6 +39,9 @@
 // RULE      A call names the highest revision that its isolate knows. An object with a lower one has been replaced, and stores its state before
 //           it answers, which the platform refuses.
 // PREVENTS  A lease that two objects credit.
+//
+// RULE      A release only adds fields, each with a default in messages.ts. No field changes its meaning, and no method its name.
+// PREVENTS  Calls between old and new code that fail, for minutes after a deployment or a rollback (docs/migrations.md).
 
 import { type KeyWindows, WINDOW_SECONDS, type WindowName } from "../rate-limit/windows.ts";
 import type { KeyRecord } from "./record.ts";
@@ -87,6 +90,13 @@ export interface LocalDecision extends Decided {
   atMs: number;
 }
 
+/** A lease of an isolate, with the number of requests that it has used. After `isOver` it uses no more. */
+export interface LeaseReport {
+  id: number;
+  used: number;
+  isOver: boolean;
+}
+
 /** A batch of requests to count, in their order of arrival; 0 requests if the isolate only reports, or wants a lease or a record. */
 export interface AcquireRequest {
   /** The id of the isolate's client. */
@@ -99,8 +109,8 @@ export interface AcquireRequest {
   /** How many requests have arrived in the isolate in RATE_MS, as a moving average. */
   recent: number;
   wantsLease: boolean;
-  /** The client's lease, with the number of requests that it has used. After `isOver` it uses no more. */
-  lease?: { id: number; used: number; isOver: boolean };
+  /** Null if the client holds none. Absent if the call says nothing of it: then the object credits nothing. */
+  lease?: LeaseReport | null;
   /** What the object has not acknowledged. */
   decisions: readonly LocalDecision[];
   /** If the isolate can't tell whether the secret of one of the requests is valid: its SHA-256. */

@@ -6,11 +6,12 @@ import type { KeysOptions } from "../../src/keys/isolate/key-client.ts";
 import { KnownKeys } from "../../src/keys/isolate/known-keys.ts";
 import { acquire, statusOf } from "../../src/keys/object/acquire.ts";
 import { afterChange, alarmMs, NOTHING_UNWRITTEN, writeUsage } from "../../src/keys/object/alarm.ts";
-import { ApiKey, type Memory } from "../../src/keys/object/api-key.ts";
+import { ApiKey } from "../../src/keys/object/api-key.ts";
 import { liftBan } from "../../src/keys/object/bans.ts";
 import { rollOver, UNUSED_QUOTA } from "../../src/keys/object/quota.ts";
 import type { ReadRecord } from "../../src/keys/object/record-reader.ts";
 import { RESERVED_SHARE } from "../../src/keys/object/reservation.ts";
+import type { Memory } from "../../src/keys/object/state.ts";
 import { daysOf } from "../../src/keys/object/totals.ts";
 import type { Status, UsableRecord } from "../../src/keys/protocol.ts";
 import type { KeyRecord } from "../../src/keys/record.ts";
@@ -66,7 +67,7 @@ export class IsolatePort {
 }
 
 /** What the object has in memory, and what it stores. */
-export type { Memory } from "../../src/keys/object/api-key.ts";
+export type { Memory } from "../../src/keys/object/state.ts";
 export type Stored = Memory & { read: ReadRecord | undefined };
 
 export interface ObjectOptions {

@@ -22,5 +22,6 @@ export const NO_REQUESTS = {
   revision: 0,
   recent: 0,
   wantsLease: false,
+  lease: null,
   decisions: [],
 };

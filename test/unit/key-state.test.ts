@@ -92,7 +92,7 @@ it("a timer ends a lease, but not one that has been renewed meanwhile", () => {
 it("a lease is not held if the clock has stepped back during its call, because its age is unknown", () => {
   const state = new KeyState("A");
   callFor(state, { lease: LEASE }, NOW_MS, NOW_MS - 1);
-  expect([consume(state, 1, NOW_MS), reported(state).lease]).toEqual([0, undefined]);
+  expect([consume(state, 1, NOW_MS), reported(state).lease]).toEqual([0, null]);
 });
 
 it("what is left of a lease shows as remaining in the windows that it was granted in", () => {

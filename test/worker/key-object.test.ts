@@ -206,8 +206,14 @@ it("the stored value has nothing of a wrong secret, and does not exist for a key
   const before = await storedIn(used.object);
   expect(before).toEqual([
     [
-      "state-4",
-      { keyId: used.id, quota: expect.anything(), read: expect.anything(), unwritten: expect.anything() },
+      "state",
+      {
+        version: 1,
+        keyId: used.id,
+        quota: expect.anything(),
+        read: expect.anything(),
+        unwritten: expect.anything(),
+      },
     ],
   ]);
   const [unused, unknown] = [(await newObject()).object, objectOf(newKeyId())];

@@ -9,14 +9,8 @@ import { DeadlineExceeded } from "../../lib/deadline.ts";
 import { type Loan, leftOf, lend, OVER } from "../../lib/loan.ts";
 import type { Runtime } from "../../lib/runtime.ts";
 import type { KeyDecision } from "../../rate-limit/windows.ts";
-import {
-  type AcquireAnswer,
-  CLIENT_ID_LENGTH,
-  MAX_WAIT_MS,
-  type NoRecord,
-  type RecordAnswer,
-  type UsageAnswer,
-} from "../protocol.ts";
+import { type Known, readAcquireAnswer, readRecordAnswer, readUsageAnswer } from "../messages.ts";
+import { CLIENT_ID_LENGTH, MAX_WAIT_MS, type NoRecord, type RecordAnswer } from "../protocol.ts";
 import type { KeyRecord } from "../record.ts";
 import { callObject } from "./call-object.ts";
 import type { KeyRequest } from "./caller.ts";
@@ -97,7 +91,7 @@ export class KeyClient {
   #identify(request: KeyRequest): Promise<RecordAnswer> {
     const maxMs = patienceMs(request.arrivedMs, this.#runtime.now(), MAX_ANSWER_MS);
     const identify = (object: KeyObject) => object.identify(request.credential.hash);
-    return this.#ask<RecordAnswer>(identify, maxMs, [request]);
+    return this.#ask(identify, readRecordAnswer, maxMs, [request], request.credential.hash);
   }
 
   /** Reads the record from the primary, because the object can't be reached. */
@@ -124,7 +118,7 @@ export class KeyClient {
   async readUsage(request: KeyRequest) {
     const sentMs = this.#runtime.now();
     const maxMs = patienceMs(request.arrivedMs, sentMs);
-    const { usage } = await this.#ask<UsageAnswer>((object) => object.usage(), maxMs, [request]);
+    const { usage } = await this.#ask((object) => object.usage(), readUsageAnswer, maxMs, [request]);
     if (usage === undefined) throw new Error("the key does not exist");
     this.state.learnStatus(usage.status, sentMs, this.#runtime.now());
     return usage.days;
@@ -161,10 +155,12 @@ export class KeyClient {
     const { now } = this.#runtime;
     const call = this.state.beginCall(reason, now());
     this.#reportSoon();
-    const answer = await this.#ask<AcquireAnswer>(
+    const answer = await this.#ask(
       (object) => object.acquire(call.request),
+      readAcquireAnswer,
       call.maxMs,
       call.waiters,
+      call.request.secret,
     ).catch((failure) => void this.state.failCall(call, failure, now()));
     const lease = answer && this.state.endCall(call, answer, now(), this.#runtime.random);
     if (lease !== undefined) this.#runtime.keepAlive(this.#endLease(lease));
@@ -173,15 +169,18 @@ export class KeyClient {
 
   /** Calls the object for requests, and takes the record of its answer. Throws DatabaseUnavailable if it has none, or what the call throws. */
   async #ask<Answer extends RecordAnswer>(
-    call: (object: KeyObject) => PromiseLike<Answer | NoRecord>,
+    call: (object: KeyObject) => PromiseLike<unknown>,
+    read: (message: unknown, known: Known) => Answer | NoRecord,
     maxMs: number,
     requests: readonly Pick<KeyRequest, "timing">[],
+    secret?: string,
   ): Promise<Answer> {
     const sentMs = this.#runtime.now();
     const callOnce = async () => call(this.#options.objectOf(this.#id));
     let recordMs: number | undefined;
     try {
-      const answer = await callObject(this.#runtime, maxMs, callOnce);
+      const message = await callObject(this.#runtime, maxMs, callOnce);
+      const answer = read(message, this.state.knownAt(this.#runtime.now(), secret));
       recordMs = answer.recordMs;
       if ("unavailable" in answer) throw new DatabaseUnavailable(answer.unavailable, false);
       this.state.learnRecord(answer, sentMs, this.#runtime.now());

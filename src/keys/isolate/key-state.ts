@@ -25,6 +25,7 @@ import {
   type WindowName,
   withLimits,
 } from "../../rate-limit/windows.ts";
+import type { Known } from "../messages.ts";
 import {
   type AcquireAnswer,
   type AcquireRequest,
@@ -261,6 +262,21 @@ export class KeyState {
     return decision.admitted ? { ...decision, windows } : decision;
   }
 
+  /** What is known at `nowMs`, for an answer that does not say it. A secret that the isolate can't judge needs the record of an answer. */
+  knownAt(nowMs: number, secret?: string): Known {
+    const { revision = 0, windows: counts = NOTHING_USED } = this.#status ?? {};
+    const atMs = this.#objectMs(nowMs);
+    return {
+      record: secret === undefined ? this.recordAt(nowMs) : undefined,
+      statusBy: (limits = this.#terms.limits) => ({
+        revision,
+        nowMs: atMs,
+        windows: rollOver(withLimits(counts, limits), atMs),
+        leased: NONE,
+      }),
+    };
+  }
+
   // Decisions without a call.
 
   /** A request with a valid secret arrives. Decides it if that needs no call. `isDue`: a call in the background should renew what is known. */
@@ -438,8 +454,8 @@ export class KeyState {
       recent: this.#recent(nowMs) + this.#withSecret(secret).length,
       wantsLease,
       decisions: this.#decisions,
+      lease: this.#lease ? reportOf(this.#lease) : null,
       ...(secret !== undefined && { secret }),
-      ...(this.#lease && { lease: reportOf(this.#lease) }),
     };
     const maxMs = first === undefined ? MAX_WAIT_MS : this.#patienceMs(first, nowMs);
     this.#call = { reason, request, waiters, sentMs: nowMs, maxMs };
@@ -462,6 +478,10 @@ export class KeyState {
   endCall(call: Call, answer: AcquireAnswer, nowMs: number, random: () => number): HeldLease | undefined {
     // Otherwise it was given up.
     if (this.#call !== call) return undefined;
+    if (answer.result === undefined && answer.record !== null && call.request.secret === undefined) {
+      this.failCall(call, new Error("the object has not counted a valid call"), nowMs);
+      return undefined;
+    }
     this.#call = undefined;
     const { request, waiters, sentMs } = call;
     const introduced = this.#withSecret(request.secret);
@@ -492,22 +512,23 @@ export class KeyState {
       if (decision !== undefined) each.outcome = { decision };
     }
     this.#removeSettled();
-    const { retryMs } = result;
+    const { retryMs = Number.POSITIVE_INFINITY } = result;
     const callMs = Math.max(0, nowMs - sentMs);
-    if (retryMs !== undefined)
+    if (result.admitted + result.refused < request.requests)
       this.#pauseAfter(callMs, retryMs + LATE_MS - result.nowMs - callMs, nowMs, random());
     return lease;
   }
 
   /** Applies what a call has brought. Returns the lease, if one was granted or renewed. */
   #learnLease({ request, sentMs }: Call, lease: Lease | undefined, nowMs: number): HeldLease | undefined {
+    const before = this.#lease;
     if (request.lease?.isOver) this.#lease = undefined;
     if (this.#lease !== undefined && request.wantsLease) this.#lease.isLast = true;
     // If the clock has stepped back, the age of the lease is unknown. No call names a new one, so the object takes it back.
     if (lease === undefined || nowMs < sentMs) return undefined;
     const renewMs = RENEW_SHARE * lease.durationMs + RENEW_CALLS * (nowMs - sentMs) + RENEW_RESERVE_MS;
     // The object may have forgotten the lease that this isolate holds, and granted a new one.
-    const used = this.#lease?.id === lease.id ? this.#lease.used : 0;
+    const used = before?.id === lease.id ? before.used : 0;
     const least = (lease.size - used) * LEAST_SHARE;
     const loan = lend(sentMs, lease.durationMs);
     this.#lease = { ...lease, ...loan, used, least, renewMs, isOver: false, isLast: false };

@@ -59,7 +59,9 @@ export function acquire(quota: Quota, limits: Limits, request: AcquireRequest, n
   const before = applyReport(rolled, request, nowMs);
   // During a ban nothing is counted, and the isolate refuses.
   const isBanned = nowMs < before.bannedUntilMs;
-  const { requests, wantsLease } = isBanned ? { requests: 0, wantsLease: false } : request;
+  const requests = isBanned ? 0 : request.requests;
+  // The next report credits a lease only if it names another one, or none.
+  const wantsLease = request.wantsLease && request.lease !== undefined && !isBanned;
   const admitted = Math.min(requests, room(withLimits(before.counts, limits)));
   const rest = requests - admitted;
   // If the clock has stepped back, the window is in the future.
@@ -113,14 +115,18 @@ function applyReport(quota: Quota, request: AcquireRequest, nowMs: number): Quot
   let after = quota;
   const { lease } = known;
   if (lease !== undefined) {
-    const report = request.lease?.id === lease.id ? request.lease : { used: lease.used, isOver: true };
+    // The lease of a call that says nothing of it is charged as used.
+    const silent = { id: lease.id, used: lease.size, isOver: true };
+    const unknown = { id: lease.id, used: lease.used, isOver: true };
+    const { lease: named = silent } = request;
+    const report = named?.id === lease.id ? named : unknown;
     // After a crash, the object may not know of the last renewal. Its requests are part of the reservation.
-    const named = { ...report, used: Math.min(report.used, lease.size) };
-    const charged = named.isOver ? named.used - lease.size : 0;
+    const used = Math.min(report.used, lease.size);
+    const charged = report.isOver ? used - lease.size : 0;
     const lastMs = Math.min(nowMs, startOfWindowMs("minute", lease.grantedMs) + MINUTE_MS - 1);
-    after = charge(after, lease.grantedMs, { charged, admitted: named.used - lease.used, lastMs });
-    if (named.isOver || named.used > lease.used) {
-      const client = { ...known, lease: named.isOver ? undefined : { ...lease, used: named.used } };
+    after = charge(after, lease.grantedMs, { charged, admitted: used - lease.used, lastMs });
+    if (report.isOver || used > lease.used) {
+      const client = { ...known, lease: report.isOver ? undefined : { ...lease, used } };
       after = { ...after, clients: withClient(after.clients, request.client, client, nowMs) };
     }
   }

@@ -7,6 +7,7 @@
 import { DurableObject } from "cloudflare:workers";
 import { logRun } from "../../http/log.ts";
 import { RUNTIME } from "../../lib/runtime.ts";
+import { readAcquireRequest } from "../messages.ts";
 import {
   type AcquireAnswer,
   type AcquireRequest,
@@ -26,14 +27,14 @@ import {
   isOverdue,
   NEVER,
   NOTHING_UNWRITTEN,
-  type Unwritten,
   writeBan,
   writeUsage,
 } from "./alarm.ts";
 import { liftBan } from "./bans.ts";
 import { type Quota, rollOver, UNUSED_QUOTA } from "./quota.ts";
-import { type ReadRecord, RecordReader } from "./record-reader.ts";
+import { RecordReader } from "./record-reader.ts";
 import { Activity, covers, RESERVED_SHARE, reserve, SETTLE_MS } from "./reservation.ts";
+import { type Memory, NOTHING_STORED, readState, STATE_KEY, type State } from "./state.ts";
 import { daysOf } from "./totals.ts";
 
 /** From the start of the last request's day. */
@@ -41,22 +42,6 @@ const KEPT_UNUSED_MS = 41 * DAY_MS;
 
 /** Of the object's id, which is random: 64 bits tell the objects of a key's previews apart. */
 const OBJECT_ID_LENGTH = 16;
-
-/** An incompatible shape of the stored state gets a new key, so that older values are ignored. */
-const STATE_KEY = "state-4";
-
-/** What the object has in memory: the counts, and what the alarm has to write. */
-export type Memory = { quota: Quota; unwritten: Unwritten };
-
-/** What is stored: that, the key's id, and the record as it was last read. */
-type State = Memory & { keyId: string | undefined; read: ReadRecord | undefined };
-
-const UNUSED_STATE: State = {
-  keyId: undefined,
-  quota: UNUSED_QUOTA,
-  read: undefined,
-  unwritten: NOTHING_UNWRITTEN,
-};
 
 /** The clock and timers, what reads and writes the keys database, the log, what is reserved, who is told of changes: tests replace them. */
 const OPTIONS = {
@@ -85,7 +70,11 @@ export class ApiKey extends DurableObject<Env> {
   constructor(ctx: DurableObjectState, env: Env, options = OPTIONS) {
     super(ctx, env);
     const { runtime, findRecord, log } = options;
-    const { keyId, quota, read, unwritten } = ctx.storage.kv.get<State>(STATE_KEY) ?? UNUSED_STATE;
+    const stored = ctx.storage.kv.get(STATE_KEY);
+    const { keyId, quota, read, unwritten } = readState(stored, runtime.now(), (cause) => {
+      log("state_damaged", { keyId: ctx.id.name, cause });
+      return undefined;
+    });
     this.#memory = { quota, unwritten };
     this.#stored = quota;
     this.#now = runtime.now;
@@ -104,7 +93,8 @@ export class ApiKey extends DurableObject<Env> {
   }
 
   /** Counts a batch. Calls are serial, because there is no `await` between deciding and storing. */
-  async acquire(request: AcquireRequest): Promise<AcquireAnswer | NoRecord> {
+  async acquire(message: AcquireRequest): Promise<AcquireAnswer | NoRecord> {
+    const request = readAcquireRequest(message);
     const answer = await this.#record.answer(request.secret);
     if ("unavailable" in answer || answer.record === null) return answer;
     const { record } = answer;
@@ -113,7 +103,9 @@ export class ApiKey extends DurableObject<Env> {
     const isInvalid = secret !== undefined && problemOf(record, secret, nowMs) !== undefined;
     // A repeated call gets its result, although the secret's grace may have ended since the call was counted.
     if (isInvalid && !isCounted(this.#memory.quota, request)) return answer;
-    const before = liftBan(this.#memory.quota, record.bansLiftedUntilMs);
+    const known = liftBan(this.#memory.quota, record.bansLiftedUntilMs);
+    // A value without a revision may have been stored.
+    const before = { ...known, revision: Math.max(known.revision, request.revision) };
     const { result, quota } = acquire(before, record.limits, request, nowMs);
     this.#change(quota, request);
     return { ...answer, result };
@@ -248,7 +240,7 @@ export class ApiKey extends DurableObject<Env> {
       const quota = reserve(after.quota, limits, this.#options.reservedShare);
       stored = { quota, unwritten: afterChange(after.unwritten, after.quota, quota, this.#now()) };
     }
-    const state: State = { keyId: this.#keyId, ...stored, read: latest };
+    const state: State = { ...NOTHING_STORED, keyId: this.#keyId, ...stored, read: latest };
     this.ctx.storage.kv.put(STATE_KEY, state);
     this.#stored = stored.quota;
     this.#keep(after);

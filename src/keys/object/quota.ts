@@ -88,7 +88,7 @@ export function revised(quota: Quota, nowMs: number): Quota {
   return { ...quota, revision: Math.max(quota.revision + 1, nowMs) };
 }
 
-/** Puts a client last, and forgets those that were not seen for long. */
+/** Puts a client last, and forgets those that were not seen for long. One without an id is not remembered. */
 export function withClient(clients: Quota["clients"], id: string, client: Client, nowMs: number) {
   const all = new Map(clients);
   all.delete(id);
@@ -96,5 +96,5 @@ export function withClient(clients: Quota["clients"], id: string, client: Client
     if (Math.abs(nowMs - seenMs) < CLIENT_KEPT_MS) break;
     all.delete(each);
   }
-  return all.set(id, client);
+  return id === "" ? all : all.set(id, client);
 }

@@ -31,7 +31,7 @@ export async function newKey({ plan = "business", limits, expiresAtMs = null }: 
 /** A call of a key's object with a batch, by default the first call of a new isolate. */
 export function batch(requests: number, rest: Partial<AcquireRequest> = {}): AcquireRequest {
   const first = { client: crypto.randomUUID(), number: 1, revision: 0 };
-  return { ...first, requests, recent: 0, wantsLease: true, decisions: [], ...rest };
+  return { ...first, requests, recent: 0, wantsLease: true, lease: null, decisions: [], ...rest };
 }
 
 /** Counts a batch at a key's object, as another isolate does. Throws if nothing was counted. */

@@ -1,0 +1,180 @@
+// Reads the messages of the protocol as another release may have written them. What a reader gives to an absent field is safe on both sides: it
+// admits nothing above a limit, and refuses nothing beyond the minute.
+
+import {
+  every,
+  FLAG,
+  fields,
+  list,
+  NUMBER,
+  nullable,
+  optional,
+  or,
+  type Reader,
+  refuseAll,
+  TEXT,
+  whole,
+} from "../lib/tolerant.ts";
+import type { KeyWindows, Limits, Window, WindowName } from "../rate-limit/windows.ts";
+import type {
+  AcquireAnswer,
+  AcquireRequest,
+  AcquireResult,
+  DayTotals,
+  Decided,
+  Lease,
+  LeaseReport,
+  LocalDecision,
+  NoRecord,
+  RecordAnswer,
+  Status,
+  UsageAnswer,
+} from "./protocol.ts";
+import type { KeyRecord } from "./record.ts";
+
+/** More than any number of a call, number of requests, or time: as if a field said "the latest", "all" or "now". */
+const MOST = Number.MAX_SAFE_INTEGER;
+
+/** How long a record may be used if the answer does not say it: no record gets less while the database works. */
+const LEAST_USABLE_MS = 5_000;
+
+export const COUNT = or(NUMBER, 0);
+
+type Secret = KeyRecord["secrets"][number];
+
+/** A record that lacks something could make a revoked key valid, so it is absent: then the primary is asked. */
+export const readKeyRecord = whole<KeyRecord>(
+  {
+    id: TEXT,
+    // A later release can have a plan that this one does not know.
+    plan: TEXT as Reader<KeyRecord["plan"] | undefined>,
+    limits: whole<Limits>({ minute: NUMBER, day: NUMBER }, {}),
+    expiresAtMs: nullable(NUMBER),
+    revokedAtMs: nullable(NUMBER),
+    suspendedAtMs: nullable(NUMBER),
+    bansLiftedUntilMs: NUMBER,
+    secrets: every(whole<Secret>({ hash: TEXT, goodUntilMs: nullable(NUMBER) }, {})),
+  },
+  {},
+);
+
+export const DECIDED = { admitted: COUNT, refused: COUNT, refusedByDay: COUNT } satisfies Record<
+  keyof Decided,
+  Reader<number>
+>;
+
+// To the object.
+
+const readRequest = fields<AcquireRequest>({
+  client: or(TEXT, ""),
+  number: COUNT,
+  requests: or(NUMBER, 1),
+  revision: COUNT,
+  recent: COUNT,
+  wantsLease: or(FLAG, false),
+  // Without its id, the report says nothing, and the isolate may use the lease. Without `used`, it may have used all.
+  lease: nullable(
+    whole<LeaseReport, "id">({ id: NUMBER }, { used: or(NUMBER, MOST), isOver: or(FLAG, false) }),
+  ),
+  // Without its number, a decision is applied as often as it is reported.
+  decisions: list(fields<LocalDecision>({ number: or(NUMBER, MOST), atMs: or(NUMBER, MOST), ...DECIDED })),
+  secret: TEXT,
+});
+
+/** Throws TypeError. */
+export function readAcquireRequest(message: unknown): AcquireRequest {
+  const { lease, ...request } = readRequest(message, "acquire", refuseAll);
+  if (request.client !== "" && request.number > 0)
+    return { ...request, ...(lease !== undefined && { lease }) };
+  // The object can't tell whose call it is, or whether it is a repeated one. So it counts it, and remembers nothing of it.
+  return { ...request, client: "", number: 1, wantsLease: false };
+}
+
+// From the object.
+
+const readWindow = whole<Window>({ startMs: NUMBER, used: NUMBER, limit: NUMBER }, {});
+
+/** What is absent is as the isolate knows it. */
+const STATUS = {
+  revision: NUMBER,
+  nowMs: NUMBER,
+  windows: whole<KeyWindows>({ minute: readWindow, day: readWindow }, {}),
+  leased: fields<Record<WindowName, number>>({ minute: COUNT, day: COUNT }),
+  bannedUntilMs: NUMBER,
+} satisfies { [Field in keyof Required<Status>]: Reader<Status[Field] | undefined> };
+
+type Result = Omit<AcquireResult, keyof Status> & Partial<Status>;
+const readResult = fields<Result>({
+  ...STATUS,
+  admitted: COUNT,
+  refused: COUNT,
+  retryMs: NUMBER,
+  lease: whole<Lease>({ id: NUMBER, size: NUMBER, grantedMs: NUMBER, durationMs: NUMBER }, {}),
+});
+
+export const readDay = whole<DayTotals, "startMs">(
+  { startMs: NUMBER },
+  {
+    admitted: COUNT,
+    refusedByMinute: COUNT,
+    refusedByDay: COUNT,
+    busiestMinute: COUNT,
+    lastAdmittedMs: COUNT,
+    lastRefusedMs: COUNT,
+  },
+);
+
+type Answer = Omit<RecordAnswer, "record"> & { record?: KeyRecord | null; unavailable?: string };
+type Usage = { status: Partial<Status>; days: readonly DayTotals[] };
+
+const ANSWER = {
+  record: nullable(readKeyRecord),
+  usableMs: or(NUMBER, LEAST_USABLE_MS),
+  isNew: or(FLAG, false),
+  recordMs: NUMBER,
+  unavailable: TEXT,
+};
+const readAnswer = fields<Answer>(ANSWER);
+const readCounted = fields<Answer & { result?: Result }>({ ...ANSWER, result: optional(readResult) });
+const readUsed = fields<Answer & { usage?: Usage }>({
+  ...ANSWER,
+  usage: optional(fields<Usage>({ status: fields<Partial<Status>>(STATUS), days: list(readDay) })),
+});
+
+/** What an isolate knows already, for what an answer does not say. */
+export interface Known {
+  /** A record that the isolate may use, and that may replace the one of the answer. */
+  record?: KeyRecord | undefined;
+  statusBy(limits: Limits | undefined): Status;
+}
+
+/** Throws TypeError, also if nobody knows the record. */
+export function readRecordAnswer(message: unknown, known: Known): RecordAnswer | NoRecord {
+  return withRecord(readAnswer(message, "identify", refuseAll), known);
+}
+
+/** Throws TypeError, also if nobody knows the record. */
+export function readAcquireAnswer(message: unknown, known: Known): AcquireAnswer | NoRecord {
+  const { result, ...rest } = readCounted(message, "acquire", refuseAll);
+  const answer = withRecord(rest, known);
+  if (result === undefined || "unavailable" in answer) return answer;
+  return { ...answer, result: { ...known.statusBy(answer.record?.limits), ...result } };
+}
+
+/** Throws TypeError, also if nobody knows the record. */
+export function readUsageAnswer(message: unknown, known: Known): UsageAnswer | NoRecord {
+  const { usage, ...rest } = readUsed(message, "usage", refuseAll);
+  const answer = withRecord(rest, known);
+  if (usage === undefined || "unavailable" in answer) return answer;
+  const status = { ...known.statusBy(answer.record?.limits), ...usage.status };
+  return { ...answer, usage: { ...usage, status } };
+}
+
+function withRecord(answer: Answer, known: Known): RecordAnswer | NoRecord {
+  const { record, unavailable, recordMs, ...rest } = answer;
+  const waited = recordMs === undefined ? {} : { recordMs };
+  if (unavailable !== undefined) return { unavailable, ...waited };
+  if (record !== undefined) return { ...rest, record, ...waited };
+  if (known.record === undefined) throw new TypeError("an answer of the object has no record");
+  return { ...rest, record: known.record, usableMs: 0, ...waited };
+}

@@ -1,0 +1,110 @@
+// What an object stores, as one value, and how it reads what another release may have stored.
+
+import {
+  byName,
+  fields,
+  list,
+  NUMBER,
+  nullable,
+  or,
+  type Refuse,
+  TEXT,
+  TIME,
+  whole,
+} from "../../lib/tolerant.ts";
+import { type Count, startOfWindowMs, type WindowName } from "../../rate-limit/windows.ts";
+import { COUNT, DECIDED, readDay, readKeyRecord } from "../messages.ts";
+import { MAX_LIMIT } from "../plans.ts";
+import { NEVER, NOTHING_UNWRITTEN, type Unwritten } from "./alarm.ts";
+import { type Client, type GrantedLease, type Quota, UNUSED_QUOTA } from "./quota.ts";
+import type { ReadRecord } from "./record-reader.ts";
+import type { Totals } from "./totals.ts";
+
+/** The name under which it is stored, in all releases. */
+export const STATE_KEY = "state";
+
+/** Grows when a field is added, so that a later release can tell which fields this one did not have. */
+const VERSION = 1;
+
+/** What the object has in memory: the counts, and what the alarm has to write. */
+export type Memory = { quota: Quota; unwritten: Unwritten };
+
+/** What is stored: that, the key's id, and the record as it was last read. */
+export interface State extends Memory {
+  version: number;
+  keyId: string | undefined;
+  read: ReadRecord | undefined;
+}
+
+export const NOTHING_STORED: State = {
+  version: VERSION,
+  keyId: undefined,
+  quota: UNUSED_QUOTA,
+  read: undefined,
+  unwritten: NOTHING_UNWRITTEN,
+};
+
+type Counts = { [Name in WindowName]?: Count };
+/** Without its counts, and not yet at the time at which it is read. */
+type StoredQuota = Omit<Quota, "counts"> & { counts: Counts };
+
+const readCount = whole<Count>({ startMs: NUMBER, used: NUMBER }, {});
+
+/** Without one of them, the lease stays charged, and nobody can credit it. */
+const readLease = whole<GrantedLease>(
+  { id: NUMBER, size: NUMBER, used: NUMBER, grantedMs: NUMBER, durationMs: NUMBER, renewedMs: NUMBER },
+  {},
+);
+
+const readQuota = fields<StoredQuota>({
+  revision: COUNT,
+  counts: fields<Counts>({ minute: readCount, day: readCount }),
+  refusals: fields<Quota["refusals"]>({ firstMs: COUNT, late: COUNT, maxLimit: COUNT }),
+  unleasedUntilMs: COUNT,
+  bannedUntilMs: COUNT,
+  clients: byName(
+    fields<Client>({
+      ...DECIDED,
+      number: COUNT,
+      recent: COUNT,
+      seenMs: COUNT,
+      leaseMs: COUNT,
+      lease: readLease,
+    }),
+  ),
+  totals: fields<Totals>({
+    days: list(readDay),
+    minutes: list(whole<Totals["minutes"][number]>({ startMs: NUMBER, requests: NUMBER }, {})),
+  }),
+});
+
+const readStored = fields<Omit<State, "quota" | "version"> & { quota: StoredQuota }>({
+  keyId: TEXT,
+  quota: readQuota,
+  read: whole<ReadRecord>({ record: nullable(readKeyRecord), readMs: NUMBER }, {}),
+  unwritten: fields<Unwritten>({
+    banMs: or(TIME, NEVER),
+    days: list(NUMBER),
+    usageMs: COUNT,
+  }),
+});
+
+/** Reads what is stored, at `nowMs` (Unix time). `refuse` is told of a value of a wrong type, which counts as absent. */
+export function readState(value: unknown, nowMs: number, refuse: Refuse): State {
+  if (value === undefined) return NOTHING_STORED;
+  const { quota, ...stored } = readStored(value, STATE_KEY, refuse);
+  const { minute, day } = quota.counts;
+  const counts = { minute: minute ?? fullMinute(nowMs), day: day ?? countOfDay(quota.totals, nowMs) };
+  return { ...NOTHING_STORED, ...stored, quota: { ...quota, counts } };
+}
+
+/** Nobody knows how much of the minute is used: until it ends, nothing is admitted. */
+function fullMinute(nowMs: number): Count {
+  return { startMs: startOfWindowMs("minute", nowMs), used: MAX_LIMIT };
+}
+
+/** The totals of the day are charged like its count. */
+function countOfDay({ days }: Totals, nowMs: number): Count {
+  const startMs = startOfWindowMs("day", nowMs);
+  return { startMs, used: days.find((each) => each.startMs === startMs)?.admitted ?? 0 };
+}

@@ -1,0 +1,102 @@
+// Reads values that another release of this code may have written. What is absent gets its default, what is unknown is ignored, and what has
+// another type than its field is refused. A field of a type compiles only with a default, or as one without which the whole is absent.
+
+/** Is told of a value that has a wrong type. It throws, or the value counts as absent. */
+export type Refuse = (problem: string) => undefined;
+
+/** Returns a value of its type, or undefined if it is absent. `path` names it in problems. */
+export type Reader<Value> = (value: unknown, path: string, refuse: Refuse) => Value;
+
+export const refuseAll: Refuse = (problem) => {
+  throw new TypeError(problem);
+};
+
+const reader =
+  <Value>(what: string, is: (value: unknown) => boolean): Reader<Value | undefined> =>
+  (value, path, refuse) =>
+    value === undefined || is(value) ? (value as Value) : refuse(`${path} is no ${what}: ${String(value)}`);
+
+export const NUMBER = reader<number>("finite number", Number.isFinite);
+/** May be Number.POSITIVE_INFINITY. */
+export const TIME = reader<number>("time", (value) => typeof value === "number" && value > -1 / 0);
+export const TEXT = reader<string>("string", (value) => typeof value === "string");
+export const FLAG = reader<boolean>("boolean", (value) => typeof value === "boolean");
+const OBJECT = reader<Record<string, unknown>>(
+  "object",
+  (value) => typeof value === "object" && value !== null,
+);
+const LIST = reader<unknown[]>("array", Array.isArray);
+const MAP = reader<Map<string, unknown>>("Map", (value) => value instanceof Map);
+
+/** A value with a default. */
+export const or =
+  <Value>(read: Reader<Value | undefined>, otherwise: Value): Reader<Value> =>
+  (...from) => {
+    const given = read(...from);
+    return given === undefined ? otherwise : given;
+  };
+
+/** A value that may be absent, although its fields have defaults. */
+export const optional =
+  <Value>(read: Reader<Value>): Reader<Value | undefined> =>
+  (value, ...where) =>
+    value === undefined ? undefined : read(value, ...where);
+
+export const nullable =
+  <Value>(read: Reader<Value>): Reader<Value | null> =>
+  (value, ...where) =>
+    value === null ? null : read(value, ...where);
+
+type Readers<Value, Field extends keyof Value, Absent = never> = {
+  [Each in Field]-?: Reader<Value[Each] | Absent>;
+};
+
+/** An object whose fields all have a default, also if it is absent itself. */
+export function fields<Value extends object>(readers: Readers<Value, keyof Value>): Reader<Value> {
+  const all = Object.entries<Reader<unknown>>(readers);
+  return (value, path, refuse) => {
+    const given = OBJECT(value, path, refuse) ?? {};
+    const read = all.map(([name, each]) => [name, each(given[name], `${path}.${name}`, refuse)] as const);
+    return Object.fromEntries(read.filter(([, each]) => each !== undefined)) as Value;
+  };
+}
+
+/** An object that is absent if one of the fields `needed` is. */
+export function whole<Value extends object, Needed extends keyof Value = keyof Value>(
+  needed: Readers<Value, Needed, undefined>,
+  others: Readers<Value, Exclude<keyof Value, Needed>>,
+): Reader<Value | undefined> {
+  const read = fields<Value>({ ...needed, ...others } as never);
+  return (...from) => {
+    const given = read(...from);
+    return Object.keys(needed).every((name) => name in given) ? given : undefined;
+  };
+}
+
+/** A list that is absent if one of its values is. */
+export const every =
+  <Value>(read: Reader<Value | undefined>): Reader<readonly Value[] | undefined> =>
+  (value, path, refuse) => {
+    const all = LIST(value, path, refuse)?.map((each) => read(each, path, refuse));
+    return all?.every((each) => each !== undefined) ? all : undefined;
+  };
+
+/** A list, without the values that are absent. */
+export const list =
+  <Value>(read: Reader<Value | undefined>): Reader<readonly Value[]> =>
+  (value, path, refuse) =>
+    (LIST(value, path, refuse) ?? [])
+      .map((each) => read(each, path, refuse))
+      .filter((each) => each !== undefined);
+
+/** A Map by names, without the values that are absent. */
+export const byName =
+  <Value>(read: Reader<Value | undefined>): Reader<ReadonlyMap<string, Value>> =>
+  (value, path, refuse) => {
+    const all = new Map<string, Value>();
+    for (const [name, each] of MAP(value, path, refuse) ?? []) {
+      const given = read(each, path, refuse);
+      if (given !== undefined) all.set(name, given);
+    }
+    return all;
+  };

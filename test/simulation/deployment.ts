@@ -1,0 +1,172 @@
+// A deployment of the simulation: for a minute, one side's messages, or what the object has stored, are those of another release. Ten isolates
+// send one and a half times the limit of each minute, evenly. The object starts again when the deployment begins and when it ends.
+
+import { Random } from "./random.ts";
+import { type Alter, FIRST_SECRET, type Isolate, World } from "./world.ts";
+
+const START_MS = Date.UTC(2026, 10, 22, 12, 34);
+const MINUTE_MS = 60_000;
+const MINUTES = 3;
+export const LIMIT = 300;
+const REQUESTS = 1.5 * LIMIT;
+const ISOLATES = 10;
+const TRIP_MS = 20;
+/** Within the first and the second minute. */
+const FROM_MS = 20_000;
+const TO_MS = 80_000;
+const SECRETS = ["a new secret", FIRST_SECRET].map((hash) => ({ hash, goodUntilMs: null }));
+/** For so long an isolate gets no answer. */
+const HANG_MS = 4_000;
+
+export interface Deployment {
+  /** Of each minute. */
+  admitted: number[];
+  refused: number[];
+  /** When the first request of each minute was admitted, in milliseconds since its beginning. */
+  firstMs: number[];
+  /** What the object or an isolate has thrown. */
+  thrown: string[];
+  /** Guarantees that were broken. */
+  broken: string[];
+  /** Where a message or what is stored has a number that is none. */
+  noNumbers: string[];
+  /** The longest wait of a request. */
+  waitedMs: number;
+  /** Decisions without the object. */
+  local: number;
+  calls: number;
+}
+
+/** A world that goes on after a guarantee was broken. */
+class Observed extends World {
+  readonly broken: string[] = [];
+  override expect(holds: boolean, what: () => string): void {
+    if (!holds) this.broken.push(what());
+  }
+}
+
+interface Options {
+  /** Makes messages, and what is stored, those of another release. */
+  alter?: Alter;
+  /** Whether the object has no method `identify`. */
+  lacksIdentify?: boolean;
+}
+
+/** What Cloudflare throws for a method that an object lacks. */
+const NO_METHOD = new TypeError('The RPC receiver does not implement "identify".');
+
+export async function deploy({ alter, lacksIdentify = false }: Options): Promise<Deployment> {
+  const random = new Random(1);
+  const thrown: string[] = [];
+  const noNumbers: string[] = [];
+  const isUnderway = () =>
+    Math.abs(world.time.nowMs - START_MS - (FROM_MS + TO_MS) / 2) < (TO_MS - FROM_MS) / 2;
+  let hanging: Isolate | undefined;
+  const world: Observed = new Observed({
+    startMs: START_MS,
+    limits: { minute: LIMIT, day: 100 * LIMIT },
+    random: () => random.next(),
+    alter: (what, value) => {
+      noNumbers.push(...numbersOf(value).map((path) => `${what}: ${path}`));
+      // What is stored is read when the object starts, at the instant at which the deployment begins.
+      const isStart = what === "stored" && world?.time.nowMs === START_MS + FROM_MS;
+      return alter !== undefined && (isStart || isUnderway()) ? alter(what, value) : value;
+    },
+    send: (message) => {
+      if (message.isolate === hanging) return;
+      const isIdentify = message.request.client === "";
+      if (lacksIdentify && isIdentify && isUnderway())
+        return world.time.after(2 * TRIP_MS, () => message.fail(NO_METHOD));
+      world.time.after(TRIP_MS, async () => {
+        const answer = await message.deliver().catch((error: Error) => {
+          thrown.push(error.message);
+          world.time.after(TRIP_MS, () => message.fail(error));
+        });
+        world.persist();
+        if (answer !== undefined) world.time.after(TRIP_MS, answer);
+      });
+    },
+  });
+  const isolates = Array.from({ length: ISOLATES }, () => world.newIsolate());
+  const at = (ms: number, run: () => unknown) => world.time.after(START_MS + ms - world.time.nowMs, run);
+  const [admitted, refused] = [Array(MINUTES).fill(0), Array(MINUTES).fill(0)];
+  const firstMs = Array(MINUTES).fill(Number.POSITIVE_INFINITY);
+  const ask = async () => {
+    const asked = world.ask(random.pick(...isolates));
+    const decision = await asked.catch((error: Error) => void thrown.push(error.message));
+    if (decision === undefined) return;
+    const minute = (decision.windows.minute.startMs - START_MS) / MINUTE_MS;
+    const counts = decision.admitted ? admitted : refused;
+    counts[minute] += 1;
+    if (decision.admitted)
+      firstMs[minute] = Math.min(firstMs[minute], world.time.nowMs - START_MS - minute * MINUTE_MS);
+  };
+  for (let sent = 0; sent < MINUTES * REQUESTS; sent += 1)
+    at(((sent + random.next()) * MINUTE_MS) / REQUESTS, () => void ask());
+  // From now on, clients use a secret that isolates don't know yet.
+  at(FROM_MS + 10_000, () => world.change({ secrets: SECRETS }));
+  for (const ms of [FROM_MS, TO_MS]) at(ms, () => world.crash(world.storage.writing.length));
+  // Then it decides some requests by itself, and reports them.
+  at(FROM_MS + 5_000, () => {
+    hanging = isolates[0];
+  });
+  at(FROM_MS + 5_000 + HANG_MS, () => {
+    hanging = undefined;
+  });
+  await world.run().catch((error: Error) => thrown.push(error.message));
+  const { local, calls } = world.counts;
+  const waitedMs = Math.max(...world.waits.map(({ ms }) => ms));
+  return { admitted, refused, firstMs, thrown, broken: world.broken, noNumbers, waitedMs, local, calls };
+}
+
+/** The paths of the numbers in a value that are none. */
+function numbersOf(value: unknown, path = ""): string[] {
+  if (typeof value === "number") return Number.isNaN(value) ? [path] : [];
+  if (typeof value !== "object" || value === null) return [];
+  const entries = value instanceof Map ? [...value] : Object.entries(value);
+  return entries.flatMap(([name, each]) => numbersOf(each, `${path}/${name}`));
+}
+
+/** The paths of the fields of a value, such as `decisions/*\/atMs`. */
+export function fieldsOf(value: unknown, path: readonly string[] = []): string[][] {
+  if (typeof value !== "object" || value === null) return [];
+  const isList = Array.isArray(value) || value instanceof Map;
+  const entries = value instanceof Map ? [...value] : Object.entries(value);
+  if (isList) return entries.slice(0, 1).flatMap(([, each]) => fieldsOf(each, [...path, "*"]));
+  return entries.flatMap(([name, each]) => [[...path, name], ...fieldsOf(each, [...path, name])]);
+}
+
+/** All objects in a value, itself included. */
+export function objectsOf(value: unknown): object[] {
+  if (typeof value !== "object" || value === null) return [];
+  const isList = Array.isArray(value) || value instanceof Map;
+  const values = value instanceof Map ? [...value.values()] : Object.values(value);
+  return [...(isList ? [] : [value]), ...values.flatMap(objectsOf)];
+}
+
+/** Deletes the field of a path from a value. */
+export function drop(value: unknown, path: readonly string[]): void {
+  change(value, path, (object, name) => delete object[name]);
+}
+
+/** Makes the number of a path NaN. Returns whether it was a number. */
+export function replaceNumber(value: unknown, path: readonly string[]): boolean {
+  let isReplaced = false;
+  change(value, path, (object, name) => {
+    if (typeof object[name] !== "number") return;
+    object[name] = Number.NaN;
+    isReplaced = true;
+  });
+  return isReplaced;
+}
+
+type Change = (object: Record<string, unknown>, name: string) => void;
+
+function change(value: unknown, [name = "", ...rest]: readonly string[], run: Change): void {
+  if (typeof value !== "object" || value === null) return;
+  const object = value as Record<string, unknown>;
+  if (name === "*")
+    for (const each of value instanceof Map ? value.values() : Object.values(value)) change(each, rest, run);
+  else if (rest.length === 0) run(object, name);
+  else change(object[name], rest, run);
+}

@@ -1,0 +1,96 @@
+// Old and new code at once. During a deployment, each side gets messages of another release, and the object starts from what that has stored.
+// Each field is missing in turn, on either side; others are unknown.
+
+import { describe, expect, it } from "vitest";
+import {
+  readAcquireAnswer,
+  readAcquireRequest,
+  readRecordAnswer,
+  readUsageAnswer,
+} from "../../src/keys/messages.ts";
+import { readState } from "../../src/keys/object/state.ts";
+import { refuseAll } from "../../src/lib/tolerant.ts";
+import { type Deployment, deploy, drop, fieldsOf, LIMIT, objectsOf, replaceNumber } from "./deployment.ts";
+import * as released from "./releases/1.0.0.ts";
+import type { Alter } from "./world.ts";
+
+/** What this release sends and stores, by how the simulation calls it. */
+const CURRENT = { request: released.request, answer: released.answer, stored: released.stored };
+type What = keyof typeof CURRENT;
+
+const pathsOf = (value: unknown) => fieldsOf(value).map((path) => path.join("."));
+
+it.each([released])("what a release sends and stores is read as it was written", (release) => {
+  const known = { record: undefined, statusBy: () => ({}) as never };
+  expect(readAcquireRequest(release.request)).toEqual(release.request);
+  expect(readAcquireAnswer(release.answer, known)).toEqual(release.answer);
+  expect(readUsageAnswer(release.usage, known)).toEqual(release.usage);
+  expect(readRecordAnswer(release.noRecord, known)).toEqual(release.noRecord);
+  expect(readState(release.stored, 0, refuseAll)).toEqual(release.stored);
+});
+
+it("nothing is sent or stored that the latest release does not have", async () => {
+  const unknown = new Set<string>();
+  // The object also sends what only itself uses of a lease, and the simulation stores its alarm.
+  const OTHERS = ["answer.result.lease.used", "answer.result.lease.renewedMs", "stored.alarmMs"];
+  const collect: Alter = (what, value) => {
+    const paths = new Set(pathsOf(CURRENT[what]));
+    for (const path of pathsOf(value)) if (!paths.has(path)) unknown.add(`${what}.${path}`);
+    return value;
+  };
+  await deploy({ alter: collect });
+  expect([...unknown].filter((each) => !OTHERS.includes(each))).toEqual([]);
+});
+
+it("a message with a number that is none is refused; in what is stored, it counts as absent", () => {
+  for (const path of fieldsOf(released.request)) {
+    const message = structuredClone(released.request);
+    if (!replaceNumber(message, path)) continue;
+    expect(() => readAcquireRequest(message), path.join(".")).toThrow(`acquire.${path[0]}`);
+  }
+  // This release need not read the version.
+  for (const path of fieldsOf(released.stored).filter(([name]) => name !== "version")) {
+    const [damaged, incomplete] = [structuredClone(released.stored), structuredClone(released.stored)];
+    if (!replaceNumber(damaged, path)) continue;
+    drop(incomplete, path);
+    const problems: string[] = [];
+    const read = (value: unknown) => readState(value, 0, (problem) => void problems.push(problem));
+    expect(read(damaged), path.join(".")).toEqual(read(incomplete));
+    expect(problems).toHaveLength(1);
+  }
+});
+
+/** What must hold during each deployment, and that all is exact after it. */
+function expectHarmless({ thrown, noNumbers, broken, admitted, firstMs }: Deployment): void {
+  // What the object does not find in storage, it has forgotten.
+  const others = broken.filter((each) => each !== "an isolate was forgotten early");
+  expect({ thrown, noNumbers, others }).toEqual({ thrown: [], noNumbers: [], others: [] });
+  expect(Math.max(...admitted)).toBeLessThanOrEqual(LIMIT);
+  // Who is refused is admitted in the next minute.
+  expect(Math.max(...firstMs)).toBeLessThan(5_000);
+  expect(admitted.at(-1)).toBe(LIMIT);
+}
+
+describe.each(Object.keys(CURRENT) as What[])("another release's %s", (what) => {
+  // Without results, isolates decide by themselves.
+  const paths = pathsOf(CURRENT[what]).filter((path) => path !== "result");
+  it.each(paths)("without %s is harmless", async (path) => {
+    const alter: Alter = (each, value) => {
+      if (each === what) drop(value, path.split("."));
+      return value;
+    };
+    expectHarmless(await deploy({ alter }));
+  });
+
+  it("with unknown fields is harmless", async () => {
+    const alter: Alter = (each, value) => {
+      if (each === what) for (const object of objectsOf(value)) Object.assign(object, { later: { of: [1] } });
+      return value;
+    };
+    expectHarmless(await deploy({ alter }));
+  });
+});
+
+it("an object that does not know a method is harmless: its callers ask the primary", async () => {
+  expectHarmless(await deploy({ lacksIdentify: true }));
+});
