@@ -108,6 +108,7 @@ const readResult = fields<Result>({
   ...STATUS,
   admitted: COUNT,
   refused: COUNT,
+  share: NUMBER,
   retryMs: NUMBER,
   lease: whole<Lease>({ id: NUMBER, size: NUMBER, grantedMs: NUMBER, durationMs: NUMBER }, {}),
 });

@@ -40,6 +40,9 @@
 //           it answers, which the platform refuses.
 // PREVENTS  A lease that two objects credit.
 //
+// RULE      An answer says which share of the key's recent requests came from its isolate. Without the object, an isolate admits its share.
+// PREVENTS  A limit that each isolate admits once.
+//
 // RULE      A release only adds fields, each with a default in messages.ts. No field changes its meaning, and no method its name.
 // PREVENTS  Calls between old and new code that fail, for minutes after a deployment or a rollback (docs/migrations.md).
 
@@ -155,6 +158,8 @@ export interface Status {
 export interface AcquireResult extends Status {
   admitted: number;
   refused: number;
+  /** The isolate's part of the key's recent requests, from 0 to 1: what it admits of the limits while it can't ask the object. */
+  share?: number;
   /**
    * If some are neither admitted nor refused: when the next lease or the minute ends, or a lease has just ended (Unix time, by the object's
    * clock).

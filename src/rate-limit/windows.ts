@@ -5,6 +5,7 @@
 export const WINDOW_SECONDS = { minute: 60, day: 86_400 } as const;
 
 export type WindowName = keyof typeof WINDOW_SECONDS;
+export const WINDOW_NAMES = ["minute", "day"] as const satisfies WindowName[];
 
 /** How many requests each window admits, ≥ 1. */
 export type Limits = Record<WindowName, number>;

@@ -603,6 +603,7 @@ export class World {
     this.#expectVerdict(caller.problem, secret, arrivedMs, request.arrivedMs);
     if (caller.problem !== undefined) this.counts.unauthorized += 1;
     if (decision === undefined) return undefined;
+    isLocal ||= decision.by === "local";
     const madeMs = this.versions.find(({ record }) => hasSecret(record, secret))?.fromMs ?? 0;
     // A secret that is new to the isolate may have to wait until the object may read its record again, perhaps for another's wrong one.
     const isNew = !isJudged && madeMs > arrivedMs - IN_FORCE_MS;

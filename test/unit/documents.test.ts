@@ -188,7 +188,7 @@ const TRACED = Number(
 
 function longestInterval(leastRecent: number): number {
   for (let intervalMs = RATE_MS; ; intervalMs -= 10) {
-    const state = new KeyState("A");
+    const state = new KeyState("A", () => 0);
     const arrivals = Array.from({ length: 100 }, (_, index) => index * intervalMs);
     for (const nowMs of arrivals) state.arrive(nowMs);
     const { request } = state.beginCall("request", arrivals.at(-1) ?? 0);

@@ -292,14 +292,16 @@ describe("while the object can't be reached", () => {
   });
 
   it("local admissions count in their own windows, also after a status without them", async () => {
-    const { network, world, isolate, at, run } = newService({ minute: 3, day: 9 });
+    const { network, world, isolate, at, run } = newService({ minute: 4, day: 12 });
+    void at(0);
+    await run(1_000);
     network.handle = isOverloaded;
-    const requests = [57_990, 57_990, 57_990, 58_000, 58_000, 58_030, 58_040].map((ms) => at(ms));
-    await run(58_020);
-    isolate.port.learnStatus(world.usage().status, START_MS + 58_020);
+    const requests = [57_990, 57_990, 57_990, 58_060, 58_060, 58_060, 58_070, 58_080].map((ms) => at(ms));
+    await run(58_065);
+    isolate.port.learnStatus(world.usage().status, START_MS + 58_065);
     const decisions = (await run(60_000, ...requests)).map(({ decision }) => decision);
     expect(decisions.slice(-2).map(({ admitted }) => admitted)).toEqual([true, false]);
-    expect(decisions.at(-2)?.windows).toMatchObject({ minute: { used: 3 }, day: { used: 6 } });
+    expect(decisions.at(-2)?.windows).toMatchObject({ minute: { used: 4 }, day: { used: 8 } });
   });
 
   it("requests that don't fit are refused, although another isolate holds a lease", async () => {
@@ -312,7 +314,8 @@ describe("while the object can't be reached", () => {
     const [decided, next] = await run(3_000, Promise.all(burst(298, 1_800)), at(1_900));
     // The next one without a call.
     expect([longest(decided), next.waitedMs, next.decision.admitted]).toEqual([1, 0, false]);
-    expect([admissions(decided) < 291, admissions(decided) > 250]).toEqual([true, true]);
+    // The holder has had most of the requests.
+    expect([admissions(decided) < 30, admissions(decided) > 10]).toEqual([true, true]);
   });
 });
 

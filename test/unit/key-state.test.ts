@@ -27,6 +27,7 @@ const RESULT: AcquireResult = {
   leased: { minute: 0, day: 0 },
   admitted: 0,
   refused: 0,
+  share: 1,
 };
 const LEASE: Lease = { id: 1, size: 3, durationMs: 2_000, grantedMs: MADE_MS };
 
@@ -39,12 +40,12 @@ function callFor(
 ): Call {
   const call = state.beginCall("request", sentMs);
   const answer = { record: RECORD, usableMs: 30_000, isNew: false, result: { ...RESULT, ...result } };
-  state.endCall(call, answer, nowMs, () => 0);
+  state.endCall(call, answer, nowMs);
   return call;
 }
 
-function newState(result: Partial<AcquireResult> = {}): KeyState {
-  const state = new KeyState("A");
+function newState(result: Partial<AcquireResult> = {}, random = 0): KeyState {
+  const state = new KeyState("A", () => random);
   state.learnRecord({ record: RECORD, usableMs: 30_000 }, NOW_MS, NOW_MS + 20);
   callFor(state, result);
   return state;
@@ -79,18 +80,18 @@ it("a lease is over once the object's clock has stepped over the end of its minu
 });
 
 it("a timer ends a lease, but not one that has been renewed meanwhile", () => {
-  const state = new KeyState("A");
+  const state = new KeyState("A", () => 0);
   const leases = [LEASE, { ...LEASE, size: 6 }].map((lease) => {
     const call = state.beginCall("request", NOW_MS);
     const answer = { record: RECORD, usableMs: 30_000, isNew: false, result: { ...RESULT, lease } };
-    return state.endCall(call, answer, NOW_MS + 20, () => 0);
+    return state.endCall(call, answer, NOW_MS + 20);
   });
   expect(leases.map((lease) => lease && state.endLease(lease, NOW_MS + 2_000))).toEqual([false, true]);
   expect([consume(state, 1), reported(state).lease?.isOver]).toEqual([0, true]);
 });
 
 it("a lease is not held if the clock has stepped back during its call, because its age is unknown", () => {
-  const state = new KeyState("A");
+  const state = new KeyState("A", () => 0);
   callFor(state, { lease: LEASE }, NOW_MS, NOW_MS - 1);
   expect([consume(state, 1, NOW_MS), reported(state).lease]).toEqual([0, null]);
 });
@@ -119,11 +120,11 @@ it("a request renews a lease shortly before its end, or when most of it is used,
 it("the call that reports the end of a lease gets the next one if requests still come, for 20 s after a request's call has got one", () => {
   /** Whether the report at 20,000 ms asks for a lease, after others have got one each 2 s. */
   const wantsLease = (lastMs: number, requestMs: number, isRenewed = true, waits = false) => {
-    const state = new KeyState("A");
+    const state = new KeyState("A", () => 0);
     const granted = (reason: Call["reason"], ms: number) => {
       const result = { ...RESULT, revision: 1 + ms, lease: { ...LEASE, id: 1 + ms } };
       const answer = { record: RECORD, usableMs: 30_000, isNew: false, result };
-      return state.endCall(state.beginCall(reason, NOW_MS + ms), answer, NOW_MS + ms + 20, () => 0);
+      return state.endCall(state.beginCall(reason, NOW_MS + ms), answer, NOW_MS + ms + 20);
     };
     granted("request", requestMs);
     // Calls of requests that get no lease.
@@ -144,7 +145,7 @@ it("the call that reports the end of a lease gets the next one if requests still
 it("a report that asks for no lease does not keep requests from renewing the one that is held", () => {
   const state = withLease({ size: 100 });
   const answer = { record: RECORD, usableMs: 30_000, isNew: false, result: { ...RESULT, revision: 2 } };
-  state.endCall(state.beginCall("report", NOW_MS + 30), answer, NOW_MS + 50, () => 0);
+  state.endCall(state.beginCall("report", NOW_MS + 30), answer, NOW_MS + 50);
   expect(state.arrive(NOW_MS + 1_900).isDue).toBe(true);
 });
 
@@ -158,7 +159,7 @@ it("a lease that the object has granted instead of one that it has forgotten beg
 it("the average of recent requests approaches those of RATE_MS, forgets a burst soon, and survives a step of the clock", () => {
   const fromMs = 10 * RATE_MS;
   const recent = (state: KeyState, nowMs: number) => reported(state, nowMs).recent;
-  const state = new KeyState("A");
+  const state = new KeyState("A", () => 0);
   state.arrive(0);
   expect(recent(state, 0)).toBe(1);
   for (let request = 0; request < 200; request += 1) {
@@ -207,7 +208,7 @@ it("of more than 100 batches, those of a minute are merged except the oldest, an
   expect(decisions.slice(0, 3).map(({ number }) => number)).toEqual([2, 251, 252]);
   state.decideAlone(atMs);
   const answer = { record: RECORD, usableMs: 30_000, isNew: false, result: { ...RESULT, revision: 2 } };
-  state.endCall(call, answer, atMs, () => 0);
+  state.endCall(call, answer, atMs);
   expect(reported(state, atMs).decisions.map(({ admitted }) => admitted)).toEqual([1]);
 });
 
@@ -228,12 +229,12 @@ it("a lease is not consumed by a request whose secret nobody has judged", () => 
   );
   for (const each of [unjudged, judged]) if (each) state.wait(each);
   const answer = { record: RECORD, usableMs: 30_000, isNew: false };
-  state.endCall(call, { ...answer, result: { ...RESULT, revision: 2, lease: LEASE } }, NOW_MS + 120, () => 0);
+  state.endCall(call, { ...answer, result: { ...RESULT, revision: 2, lease: LEASE } }, NOW_MS + 120);
   expect([unjudged?.outcome, judged?.outcome?.decision?.by]).toEqual([undefined, "lease"]);
 });
 
 it("a status is dropped if a known one has a higher revision, or the same and a later time", () => {
-  const state = new KeyState("A");
+  const state = new KeyState("A", () => 0);
   const latest = (revision: number, atMs: number) => {
     state.learnStatus({ ...RESULT, revision, nowMs: MADE_MS + atMs }, NOW_MS, NOW_MS);
     return state.peek(NOW_MS).nowMs - MADE_MS;
@@ -243,13 +244,13 @@ it("a status is dropped if a known one has a higher revision, or the same and a 
 });
 
 it("a call names the revision of the last status, and not that of one that was dropped", () => {
-  const state = new KeyState("A");
+  const state = new KeyState("A", () => 0);
   const named = [5, 7, 6].map((revision) => callFor(state, { revision }).request.revision);
   expect([...named, reported(state).revision]).toEqual([0, 5, 7, 7]);
 });
 
 it("a record is used from before its call until its end, renewed after half of it, and not replaced by an older one", () => {
-  const state = new KeyState("A");
+  const state = new KeyState("A", () => 0);
   const learn = (plan: "pro" | "free", usableMs: number, sentMs: number) =>
     state.learnRecord({ record: { ...RECORD, plan }, usableMs }, sentMs, sentMs + 20);
   const planAt = (ms: number) => state.recordAt(NOW_MS + ms)?.plan;
@@ -416,7 +417,7 @@ describe("a request that waits", () => {
     ["for the time of a call if that is longer", 9_000, 700, 0, 700],
     ["for a second at most", 9_000, 3_000, 1, 1_000],
   ])("pauses after an undecided answer %s", (_, retryMs, callMs, random, pauseMs) => {
-    const state = newState();
+    const state = newState({}, random);
     const sentMs = NOW_MS + 30_000;
     const waiter: Waiter = { arrivedMs: sentMs };
     state.wait(waiter);
@@ -426,7 +427,7 @@ describe("a request that waits", () => {
     // It does not wait any more, so it is not the reason of a shorter pause.
     const later: Waiter = { arrivedMs: sentMs + callMs };
     state.wait(later);
-    state.endCall(call, answer, sentMs + callMs, () => random);
+    state.endCall(call, answer, sentMs + callMs);
     expect(state.next(later, sentMs + callMs)).toEqual({ what: "wait", ms: pauseMs });
   });
 
@@ -435,7 +436,7 @@ describe("a request that waits", () => {
     const waiter = wait(state, 0);
     const call = state.beginCall("request", NOW_MS + 4_230);
     const result = { ...RESULT, revision: 2, retryMs: MADE_MS + 9_000 };
-    state.endCall(call, { record: RECORD, usableMs: 30_000, isNew: false, result }, NOW_MS + 4_250, () => 0);
+    state.endCall(call, { record: RECORD, usableMs: 30_000, isNew: false, result }, NOW_MS + 4_250);
     // 4,600 less 50 ms.
     expect(state.next(waiter, NOW_MS + 4_250)).toEqual({ what: "wait", ms: 300 });
   });
@@ -469,7 +470,7 @@ describe("a call", () => {
     ];
     for (const each of [unknown, known]) state.wait(each);
     const answer = { record: RECORD, usableMs: 30_000, isNew: true };
-    state.endCall(state.beginCall("request", NOW_MS + 30), answer, NOW_MS + 50, () => 0);
+    state.endCall(state.beginCall("request", NOW_MS + 30), answer, NOW_MS + 50);
     expect([unknown.answer, unknown.secret, known.answer, known.outcome]).toEqual([
       answer,
       "wrong",
@@ -504,7 +505,7 @@ describe("a call", () => {
     const waiter: Waiter = { arrivedMs: NOW_MS };
     state.wait(waiter);
     const call = state.beginCall("request", NOW_MS + 30);
-    state.endCall(call, { record: null, usableMs: 9, isNew: true }, NOW_MS + 50, () => 0);
+    state.endCall(call, { record: null, usableMs: 9, isNew: true }, NOW_MS + 50);
     expect(waiter.outcome).toMatchObject({
       decision: { by: "local" },
       failure: { message: "the key has been deleted" },
@@ -523,7 +524,7 @@ describe("a call", () => {
       isNew: false,
       result: { ...RESULT, revision: 9, lease: LEASE },
     };
-    expect(state.endCall(call, answer, NOW_MS + 5_100, () => 0)).toBeUndefined();
+    expect(state.endCall(call, answer, NOW_MS + 5_100)).toBeUndefined();
     state.failCall(call, new Error("lost"), NOW_MS + 5_100);
     expect(reported(state, NOW_MS + 5_200).decisions).toMatchObject([
       { number: call.request.number, admitted: 1 },
@@ -567,10 +568,80 @@ it("without the object, requests are admitted while the known windows have room,
   for (const each of waiters) state.wait(each);
   state.failCall(state.beginCall("request", NOW_MS + 30), new Error("away"), NOW_MS + 40);
   expect(waiters.map(({ outcome }) => outcome?.decision?.admitted)).toEqual([true, true, false]);
-  expect(state.decideAtOnce(NOW_MS + 50)?.by).toBe("full");
+  expect(state.decideAtOnce(NOW_MS + 50)).toMatchObject({ admitted: false, by: "local" });
   const [batch] = reported(state, NOW_MS + 60).decisions;
   // With the last one, which is refused at once.
   expect(batch).toMatchObject({ number: 2, admitted: 2, refused: 2, refusedByDay: 2 });
+});
+
+/** How many of 100 requests this state admits without the object. */
+const admittedAlone = (state: KeyState, nowMs = NOW_MS + 100) =>
+  Array.from({ length: 100 }, () => state.decideAlone(nowMs).admitted).filter((each) => each).length;
+
+describe("without the object, an isolate admits", () => {
+  const minute = { ...RESULT.windows.minute, used: 100 };
+  const windows = { ...RESULT.windows, minute };
+
+  it("its share of what was left, and what is left of its lease", () => {
+    expect(admittedAlone(newState({ share: 0.25, windows }))).toBe(50);
+    const state = newState({ share: 0.25, windows, lease: { ...LEASE, size: 12 } });
+    consume(state, 5);
+    expect(admittedAlone(state)).toBe(57);
+    // In the next minute as well.
+    expect(admittedAlone(state, NOW_MS + 60_000)).toBe(75);
+  });
+
+  it("no more than its share of the limit, with what the object has admitted", () => {
+    const state = new KeyState("A", () => 0);
+    state.learnRecord({ record: RECORD, usableMs: 30_000 }, NOW_MS, NOW_MS);
+    for (let each = 0; each < 70; each += 1) state.wait({ arrivedMs: NOW_MS });
+    callFor(state, { share: 0.25, windows, admitted: 70 });
+    expect(admittedAlone(state)).toBe(5);
+  });
+
+  it("a tenth of the limit, but at least one request, if the object has reported no share", () => {
+    const limits = { minute: 4, day: 400 };
+    const [some, few] = [LIMITS, limits].map((each) => {
+      const state = new KeyState("A", () => 0);
+      state.learnRecord({ record: recordOf([FIRST_SECRET], each), usableMs: 30_000 }, NOW_MS, NOW_MS);
+      return state;
+    }) as [KeyState, KeyState];
+    expect([admittedAlone(some), admittedAlone(few)]).toEqual([30, 1]);
+  });
+
+  it("a share that is no whole number rounded so that many isolates together, and one over many minutes, admit about their shares", () => {
+    const admitted = (phase: number, minutes: number) => {
+      const state = new KeyState("A", () => phase);
+      state.learnRecord({ record: RECORD, usableMs: 30_000 }, NOW_MS, NOW_MS);
+      callFor(state, { share: 1.3 / LIMITS.minute });
+      state.learnRecord({ record: RECORD, usableMs: 10_000_000 }, NOW_MS, NOW_MS);
+      return Array.from({ length: minutes }, (_, index) => admittedAlone(state, NOW_MS + 60_000 * index));
+    };
+    const isolates = Array.from({ length: 20 }, (_, index) => admitted(index / 20, 20));
+    const sums = [0, 1, 2].map((minute) => isolates.reduce((sum, each) => sum + (each[minute] ?? 0), 0));
+    for (const sum of sums) expect(Math.abs(sum - 26)).toBeLessThanOrEqual(1);
+    for (const each of isolates) expect(Math.abs(each.reduce((a, b) => a + b) - 26)).toBeLessThanOrEqual(1);
+  });
+});
+
+it("a refusal without the object names the window whose share is used up", () => {
+  const day = { ...RESULT.windows.day, used: LIMITS.day - 8 };
+  const state = newState({ share: 0.25, windows: { ...RESULT.windows, day } });
+  const decisions = [0, 1, 2].map(() => state.decideAlone(NOW_MS + 100));
+  expect(decisions.map(({ admitted }) => admitted)).toEqual([true, true, false]);
+  expect(decisions[2]?.windows).toMatchObject({ minute: { used: 2 }, day: { used: LIMITS.day } });
+  expect(reported(state).decisions).toMatchObject([{ admitted: 2, refused: 1, refusedByDay: 1 }]);
+});
+
+it("for a second after a failed call, requests that exceed the share are refused without a call", () => {
+  const state = newState({ share: 0.01 });
+  for (const index of [0, 1, 2, 3]) state.wait({ arrivedMs: NOW_MS + index });
+  state.failCall(state.beginCall("request", NOW_MS + 100), new Error("away"), NOW_MS + 110);
+  const by = [111, 1_109, 1_110].map((ms) => state.arrive(NOW_MS + ms).decision?.by);
+  expect(by).toEqual(["local", "local", undefined]);
+  state.failCall(state.beginCall("request", NOW_MS + 1_120), new Error("away"), NOW_MS + 1_130);
+  callFor(state, { revision: 2, share: 0.01 }, NOW_MS + 1_140);
+  expect(state.arrive(NOW_MS + 1_170).decision).toBeUndefined();
 });
 
 it("a decision without the object has the time by the object's clock, also if that has stepped back before its minute", () => {
@@ -582,7 +653,7 @@ it("a decision without the object has the time by the object's clock, also if th
 
 it("the end of a lease is reported at once, but with the next call if another minute with room begins", () => {
   const isUrgent = (endMs: number, day = 0) => {
-    const state = new KeyState("A");
+    const state = new KeyState("A", () => 0);
     const windows = { ...RESULT.windows, day: { ...RESULT.windows.day, used: day } };
     const answer = {
       record: RECORD,
@@ -590,7 +661,7 @@ it("the end of a lease is reported at once, but with the next call if another mi
       isNew: false,
       result: { ...RESULT, windows, lease: LEASE },
     };
-    const lease = state.endCall(state.beginCall("request", NOW_MS), answer, NOW_MS + 20, () => 0);
+    const lease = state.endCall(state.beginCall("request", NOW_MS), answer, NOW_MS + 20);
     return [lease && state.endLease(lease, NOW_MS + endMs), state.beginReport(NOW_MS + endMs)];
   };
   // The object's minute ends 59 s after NOW_MS.
@@ -618,8 +689,7 @@ it.each<[string, (state: KeyState, call: Call) => unknown, string?]>([
   ["fails", (state, call) => state.failCall(call, new Error("away"), NOW_MS + 1_050)],
   [
     "tells of no valid secret",
-    (state, call) =>
-      state.endCall(call, { record: RECORD, usableMs: 9, isNew: true }, NOW_MS + 1_050, () => 0),
+    (state, call) => state.endCall(call, { record: RECORD, usableMs: 9, isNew: true }, NOW_MS + 1_050),
     "wrong",
   ],
 ])("a report whose call %s is made again", (_, end, secret) => {
@@ -660,7 +730,7 @@ it("a call that was cancelled together with its request is given up a second aft
 it("an isolate has no lease any more of a key that was deleted, so it reports nothing", () => {
   const state = withLease();
   const answer = { record: null, usableMs: 9, isNew: true };
-  state.endCall(state.beginCall("report", NOW_MS + 30), answer, NOW_MS + 50, () => 0);
+  state.endCall(state.beginCall("report", NOW_MS + 30), answer, NOW_MS + 50);
   expect([consume(state, 1), state.endReport(true, NOW_MS + 3_000)]).toEqual([0, false]);
 });
 

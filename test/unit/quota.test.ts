@@ -1,6 +1,6 @@
 // acquire on a quota: windows, bans, leases, reports and repeated calls. The simulation has random lives of a key.
 
-import { expect, it } from "vitest";
+import { assert, expect, it } from "vitest";
 import { acquire } from "../../src/keys/object/acquire.ts";
 import { BAN_MS, liftBan } from "../../src/keys/object/bans.ts";
 import { UNUSED_QUOTA } from "../../src/keys/object/quota.ts";
@@ -447,4 +447,27 @@ it("every change raises the revision, at least to the current time; a call witho
     return [key.acquire(1), key.acquire(0)].map(({ revision }) => revision - MINUTE_MS);
   });
   expect(revisions).toEqual([0, 0, 5, 5, 6, 6]);
+});
+
+it("an isolate's share is its part of the requests of the last minute, without half of those that its call has just reported", () => {
+  const key = newKey({ minute: 1_000, day: 10_000 });
+  const shareOf = (client: string, requests: number) =>
+    key.acquire(requests, { client, wantsLease: false }).share?.toFixed(3);
+  expect([shareOf("A", 0), shareOf("A", 6)]).toEqual(["1.000", "1.000"]);
+  expect(shareOf("B", 4)).toBe((2 / 8).toFixed(3));
+  key.nowMs += 30_000;
+  const left = Math.exp(-1 / 2);
+  expect(shareOf("B", 4)).toBe(((2 + 4 * left) / (2 + 10 * left)).toFixed(3));
+  // A repeated call reports nothing new.
+  expect(shareOf("B", 0)).toBe(((4 + 4 * left) / (4 + 10 * left)).toFixed(3));
+});
+
+it("an isolate's share counts what it has used of its lease, and what it has decided by itself", () => {
+  const key = newKey({ minute: 1_000, day: 10_000 });
+  key.acquire(10, { client: "B" });
+  const { lease } = acquireAsBefore(key, { ...HOT });
+  assert(lease);
+  const decisions = [{ ...DECISION, number: 45, admitted: 2, refused: 3 }];
+  const { share } = key.acquire(0, { decisions, lease: { id: lease.id, used: 5, isOver: true } });
+  expect(share?.toFixed(3)).toBe(((1 + 10 / 2) / (1 + 10 / 2 + 10)).toFixed(3));
 });

@@ -40,7 +40,7 @@ type Introduced = RecordAnswer & { decision?: Promise<KeyDecision> };
 export type Answered = Introduced & { sentMs: number; isOfPrimary?: boolean };
 
 export class KeyClient {
-  readonly state = new KeyState(randomBase62(CLIENT_ID_LENGTH));
+  readonly state: KeyState;
   readonly #id: string;
   readonly #options: KeysOptions;
   readonly #runtime: Runtime;
@@ -51,6 +51,7 @@ export class KeyClient {
     this.#id = id;
     this.#options = options;
     this.#runtime = options.runtime;
+    this.state = new KeyState(randomBase62(CLIENT_ID_LENGTH), options.runtime.random);
   }
 
   /** Counts a request with a valid secret. Needs a record. `isAlone`: decides it without the object. */
@@ -162,7 +163,7 @@ export class KeyClient {
       call.waiters,
       call.request.secret,
     ).catch((failure) => void this.state.failCall(call, failure, now()));
-    const lease = answer && this.state.endCall(call, answer, now(), this.#runtime.random);
+    const lease = answer && this.state.endCall(call, answer, now());
     if (lease !== undefined) this.#runtime.keepAlive(this.#endLease(lease));
     this.#reportSoon();
   }

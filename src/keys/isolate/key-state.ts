@@ -15,13 +15,14 @@ import {
   type KeyWindows,
   mapWindows,
   type Outlook,
-  refusingWindow,
   remaining,
   resetMs,
   rollOver,
   room,
   startOfWindowMs,
   UNUSED_COUNT,
+  WINDOW_NAMES,
+  WINDOW_SECONDS,
   type WindowName,
   withLimits,
 } from "../../rate-limit/windows.ts";
@@ -29,7 +30,7 @@ import type { Known } from "../messages.ts";
 import {
   type AcquireAnswer,
   type AcquireRequest,
-  type AcquireResult,
+  type Decided,
   LATE_MS,
   type Lease,
   type LocalDecision,
@@ -78,6 +79,11 @@ const SPREAD = 0.25;
 const MAX_DECISIONS = 100;
 /** A report pauses, and waits for its turn. One that has not called by then was cancelled together with its request. */
 const MAX_REPORT_MS = MAX_WAIT_MS + 2 * SECOND_MS;
+
+/** What an isolate admits of each limit if it does not know its share. More: more than the limit in an outage; less: false refusals then. */
+const UNKNOWN_SHARE = 1 / 10;
+/** Multiples of it are spread evenly between whole numbers (golden ratio). */
+const GOLDEN = 0.618034;
 
 const NONE = { minute: 0, day: 0 };
 const NOTHING_USED: Counts = { minute: UNUSED_COUNT, day: UNUSED_COUNT };
@@ -138,6 +144,13 @@ export class KeyState {
   #decisions: readonly LocalDecision[] = [];
   /** The highest number of a call or local decision. */
   #number = 0;
+  /** Its part of the key's recent requests, as the object last reported it; undefined if it has not. */
+  #share: number | undefined;
+  /** How many requests the isolate has admitted in each window. */
+  readonly #own: Counts = { ...NOTHING_USED };
+  /** Where its share of each window begins to be rounded up: a number in [0, 1), drawn when it is needed. */
+  #phase: number | undefined;
+  readonly #random: () => number;
   /** What responses have shown. Leases that come back must not make Remaining rise. */
   readonly #shown: Counts = { ...NOTHING_USED };
   /** In their order of arrival. */
@@ -145,6 +158,8 @@ export class KeyState {
   #call: Call | undefined;
   /** While timers of the request whose call has got the last lease are sure to run. */
   #timers = OVER;
+  /** After a failed call: how long no other one is made for requests that exceed the share. */
+  #away = OVER;
   /** The last calls, each for a second, and the pause after an undecided response. */
   #calls: Loan[] = [];
   #pause = OVER;
@@ -153,8 +168,10 @@ export class KeyState {
   /** While a report may be under way that has not called yet. */
   #reporting = OVER;
 
-  constructor(id: string) {
+  /** `random` returns a number in [0, 1). */
+  constructor(id: string, random: () => number) {
     this.id = id;
+    this.#random = random;
   }
 
   // The record.
@@ -302,8 +319,19 @@ export class KeyState {
   /** Decides a request by a ban, from the lease, or by a full window. */
   decideAtOnce(nowMs: number): KeyDecision | undefined {
     if (this.#bannedUntilMs(nowMs) !== undefined) return { ...this.peek(nowMs), by: "ban" };
-    if (this.#consume(nowMs)) return { ...this.#view(nowMs), admitted: true, by: "lease" };
-    return this.#refuse(nowMs);
+    if (!this.#consume(nowMs)) return this.#refuse(nowMs);
+    const view = this.#view(nowMs);
+    this.#noteAdmitted(1, view.windows);
+    return { ...view, admitted: true, by: "lease" };
+  }
+
+  #noteAdmitted(admitted: number, windows: KeyWindows): void {
+    for (const name of WINDOW_NAMES) {
+      const { startMs } = windows[name];
+      const own = this.#own[name];
+      if (startMs === own.startMs) own.used += admitted;
+      else this.#own[name] = { startMs, used: admitted };
+    }
   }
 
   /** Whether the lease has a request left. Its time may be over. */
@@ -329,18 +357,19 @@ export class KeyState {
     return size - used < least || leftOf(this.#lease, nowMs) <= renewMs;
   }
 
-  /** Refuses a request if a window is full and no lease can make room before its end. */
+  /** Refuses a request if a window is full and no lease can make room before its end, or if the share is used up just after a call has failed. */
   #refuse(nowMs: number): KeyDecision | undefined {
-    const status = this.#status;
-    if (status === undefined) return undefined;
-    const windows = giveBack(this.#windows(nowMs), status.leased);
-    const isFull = (["minute", "day"] as const).some(
-      (name) => remaining(windows[name]) === 0 && leftOf(status.loans[name], nowMs) > 0,
+    const isAway = leftOf(this.#away, nowMs) > 0;
+    const { leased = NONE, loans } = this.#status ?? {};
+    const known = this.#windows(nowMs);
+    const windows = isAway ? this.#fullAlone(known) : giveBack(known, leased);
+    const isFull = WINDOW_NAMES.some(
+      (name) => remaining(windows[name]) === 0 && (isAway || leftOf(loans?.[name] ?? OVER, nowMs) > 0),
     );
     if (!isFull) return undefined;
     const refusedByDay = remaining(windows.day) === 0 ? 1 : 0;
     this.#addDecision({ atMs: this.#decidedMs(nowMs), admitted: 0, refused: 1, refusedByDay });
-    return { admitted: false, by: "full", nowMs: this.#objectMs(nowMs), windows };
+    return { admitted: false, by: isAway ? "local" : "full", nowMs: this.#objectMs(nowMs), windows };
   }
 
   // Requests that wait.
@@ -370,11 +399,13 @@ export class KeyState {
   /** Gives the requests of a batch their decisions. Undecided requests get none. `failure`: why they are decided without the object. */
   #settle(
     waiters: readonly Waiter[],
-    result: Omit<AcquireResult, "revision"> & Pick<KeyDecision, "by">,
+    result: Omit<Outlook<KeyWindows>, "admitted"> &
+      Pick<KeyDecision, "by"> &
+      Pick<Decided, "admitted" | "refused">,
+    full: KeyWindows,
     failure?: unknown,
   ): void {
-    const { admitted, by, refused, nowMs, windows, leased, bannedUntilMs } = result;
-    const full = fullWindows(windows, leased);
+    const { admitted, by, refused, nowMs, windows, bannedUntilMs } = result;
     const refusal = { admitted: false, by, nowMs, windows: full, ...(bannedUntilMs && { bannedUntilMs }) };
     for (const [index, waiter] of waiters.entries()) {
       if (index >= admitted && index < waiters.length - refused) continue;
@@ -423,7 +454,8 @@ export class KeyState {
   }
 
   /** Sets a pause after an undecided answer. If a request has time for only one more call, it asks as late as it can. */
-  #pauseAfter(callMs: number, untilEndMs: number, nowMs: number, random: number): void {
+  #pauseAfter(callMs: number, untilEndMs: number, nowMs: number): void {
+    const random = this.#random();
     const isSoon = untilEndMs < UNDECIDED_PAUSE_MS;
     const pauseMs = (isSoon ? untilEndMs : Math.max(UNDECIDED_PAUSE_MS, callMs)) * (1 + SPREAD * random);
     const reserveMs = LATE_MS * (1 + random);
@@ -474,8 +506,8 @@ export class KeyState {
     return this.#number;
   }
 
-  /** Applies the answer to a call. Returns the lease that it has granted or renewed. `random` returns a number in [0, 1). */
-  endCall(call: Call, answer: AcquireAnswer, nowMs: number, random: () => number): HeldLease | undefined {
+  /** Applies the answer to a call. Returns the lease that it has granted or renewed. */
+  endCall(call: Call, answer: AcquireAnswer, nowMs: number): HeldLease | undefined {
     // Otherwise it was given up.
     if (this.#call !== call) return undefined;
     if (answer.result === undefined && answer.record !== null && call.request.secret === undefined) {
@@ -506,7 +538,11 @@ export class KeyState {
     this.learnStatus(result, sentMs, nowMs, true);
     const lease = this.#learnLease(call, result.lease, nowMs);
     if (lease !== undefined && call.reason === "request") this.#timers = lend(sentMs, MAX_UNATTENDED_MS);
-    this.#settle(waiters, { ...result, by: "object", windows: this.#adjust(result.windows) });
+    if (result.share !== undefined) this.#share = result.share;
+    const windows = this.#adjust(result.windows);
+    this.#noteAdmitted(result.admitted, windows);
+    this.#away = OVER;
+    this.#settle(waiters, { ...result, by: "object", windows }, fullWindows(windows, result.leased));
     for (const each of this.#waiters) {
       const decision = each.secret === undefined ? this.decideAtOnce(nowMs) : undefined;
       if (decision !== undefined) each.outcome = { decision };
@@ -515,7 +551,7 @@ export class KeyState {
     const { retryMs = Number.POSITIVE_INFINITY } = result;
     const callMs = Math.max(0, nowMs - sentMs);
     if (result.admitted + result.refused < request.requests)
-      this.#pauseAfter(callMs, retryMs + LATE_MS - result.nowMs - callMs, nowMs, random());
+      this.#pauseAfter(callMs, retryMs + LATE_MS - result.nowMs - callMs, nowMs);
     return lease;
   }
 
@@ -549,8 +585,8 @@ export class KeyState {
     else this.#decideAll(failure, nowMs);
   }
 
-  // Decisions without the object, because it can't be reached. Isolates then don't know of each other's requests, so together they may
-  // exceed the limit.
+  // Decisions without the object, because it can't be reached. Each isolate admits its share of what is left, so together they admit about
+  // the limit.
 
   /** Decides a request that could not ask the object about its secret, with a record from the primary. */
   decideAlone(nowMs: number): KeyDecision {
@@ -569,6 +605,7 @@ export class KeyState {
   /** Decides all waiting requests: the next call would probably fail too. What other isolates may give back is not waited for any more. */
   #decideAll(failure: unknown, nowMs: number): void {
     if (this.#status !== undefined) this.#status = { ...this.#status, leased: NONE };
+    this.#away = lend(nowMs, SECOND_MS);
     this.#decide(this.#waiters, failure, nowMs);
   }
 
@@ -587,18 +624,46 @@ export class KeyState {
   /** Decides requests by what is known. `number`: that of the call that has sent them. */
   #decideWithout(waiters: readonly Waiter[], failure: unknown, nowMs: number, number?: number): void {
     const atMs = this.#decidedMs(nowMs);
-    // The object may admit those of a call under way.
-    const left = room(this.#windows(nowMs)) - (this.#call?.request.requests ?? 0);
-    const admitted = Math.min(waiters.length, Math.max(0, left));
+    const windows = this.#windows(nowMs);
+    const left = { minute: this.#leftAlone(windows, "minute"), day: this.#leftAlone(windows, "day") };
+    const admitted = Math.max(0, Math.min(waiters.length, left.minute, left.day));
     const refused = waiters.length - admitted;
-    const windows = add(this.#windows(nowMs), admitted);
-    const refusedByDay = refusingWindow(windows, NONE) === "day" ? refused : 0;
-    this.#addDecision({ atMs, admitted, refused, refusedByDay }, number);
-    this.#settle(
-      waiters,
-      { admitted, by: "local", refused, leased: NONE, windows, nowMs: this.#objectMs(nowMs) },
-      failure,
+    this.#addDecision({ atMs, admitted, refused, refusedByDay: left.day <= admitted ? refused : 0 }, number);
+    const after = add(windows, admitted);
+    this.#noteAdmitted(admitted, after);
+    const result = { admitted, refused, by: "local", windows: after, nowMs: this.#objectMs(nowMs) } as const;
+    this.#settle(waiters, result, this.#fullAlone(after), failure);
+  }
+
+  /** The windows of a refusal without the object: what exceeds the share of this isolate counts as used. */
+  #fullAlone(windows: KeyWindows): KeyWindows {
+    return mapWindows(windows, (each, name) =>
+      this.#leftAlone(windows, name) > 0 ? each : { ...each, used: Math.max(each.used, each.limit) },
     );
+  }
+
+  /** How many more requests the isolate admits in a window without the object. `windows`: as requests see them. */
+  #leftAlone(windows: KeyWindows, name: WindowName): number {
+    const { startMs, limit, used } = windows[name];
+    const own = this.#own[name].startMs === startMs ? this.#own[name].used : 0;
+    // The object may admit the requests of a call under way.
+    const known = limit - used - (this.#call?.request.requests ?? 0);
+    if (this.#share === undefined)
+      return Math.min(known, Math.max(1, Math.floor(limit * UNKNOWN_SHARE)) - own);
+    const share = this.#share;
+    // Rounded up in as many windows as the share says, by each isolate in others.
+    this.#phase ??= this.#random();
+    const turn = (this.#phase + (startMs / WINDOW_SECONDS[name] / 1000) * GOLDEN) % 1;
+    const part = (requests: number) => Math.floor(share * Math.max(0, requests) + turn);
+    // What the isolate has admitted since the object has last counted, and what is left of its lease, are its own.
+    const sinceCounted = used - this.#countedIn(startMs, name);
+    return Math.min(known, part(limit) - own, part(limit - used + sinceCounted) - sinceCounted);
+  }
+
+  /** The requests of a window that began at `startMs`, as the object last counted them. */
+  #countedIn(startMs: number, name: WindowName): number {
+    const counted = this.#status?.windows[name];
+    return counted?.startMs === startMs ? counted.used : 0;
   }
 
   /** Adds a local decision: to the latest one if no call has begun since and the minute is the same. */

@@ -28,14 +28,16 @@ import {
   rollOver,
   withClient,
 } from "./quota.ts";
+import { latelyAt, shareOf } from "./shares.ts";
 
 /** Applies the report, admits the requests that fit, refuses those for which no lease can make room, and grants a lease. */
 export function acquire(quota: Quota, limits: Limits, request: AcquireRequest, nowMs: number) {
   const rolled = rollOver(quota, limits, nowMs);
   const known = rolled.clients.get(request.client) ?? NEW_CLIENT;
-  const answer = (after: Quota, admitted: number, refused: number, lease?: GrantedLease) => {
+  const answer = (after: Quota, admitted: number, refused: number, lease?: GrantedLease, reported = 0) => {
     const result: AcquireResult = {
       ...statusOf(after, limits, nowMs, after.clients.get(request.client)?.lease),
+      share: shareOf(after, request.client, reported, nowMs),
       admitted,
       refused,
       ...(admitted + refused < request.requests && { retryMs: nextEndMs(after, nowMs) }),
@@ -72,8 +74,8 @@ export function acquire(quota: Quota, limits: Limits, request: AcquireRequest, n
   const byDay = () =>
     refusingWindow(withLimits(charged.counts, limits), outstanding(charged, nowMs)) === "day";
   const refusedByDay = refused > 0 && byDay() ? refused : 0;
-  const decided = charge(charged, atMs, { refused, refusedByDay });
-  const judged = refused > 0 ? countTowardsBan(decided, refused, nowMs, nowMs) : decided;
+  const all = charge(charged, atMs, { refused, refusedByDay });
+  const judged = refused > 0 ? countTowardsBan(all, refused, nowMs, nowMs) : all;
   const minuteEndMs = resetMs(before.counts.minute, "minute");
   const extraMs = waiting > 0 && isLateInMinute(before, nowMs) ? MAX_WAIT_MS : 0;
   const unleasedUntilMs = Math.max(before.unleasedUntilMs, rest > 0 ? minuteEndMs + extraMs : 0);
@@ -81,7 +83,10 @@ export function acquire(quota: Quota, limits: Limits, request: AcquireRequest, n
   const held = before.clients.get(request.client)?.lease;
   const { number, recent } = request;
   const leaseMs = Math.abs(nowMs - known.seenMs) < RATE_MS ? known.leaseMs : 0;
-  const client = { number, admitted, refused, refusedByDay, recent, seenMs: nowMs, leaseMs, lease: held };
+  const reported = Math.max(0, counted.reported - rolled.reported);
+  const lately = latelyAt(known, nowMs) + reported;
+  const decided = { number, admitted, refused, refusedByDay };
+  const client = { ...decided, recent, lately, seenMs: nowMs, leaseMs, lease: held };
   const clients = withClient(before.clients, request.client, client, nowMs);
   const lease = wantsLease ? grant({ ...counted, clients }, limits, client, nowMs) : undefined;
   const isSame = before === rolled && unleasedUntilMs === before.unleasedUntilMs;
@@ -89,7 +94,7 @@ export function acquire(quota: Quota, limits: Limits, request: AcquireRequest, n
   if (lease !== undefined) clients.set(request.client, { ...client, leaseMs: lease.durationMs, lease });
   const leased = lease === undefined ? 0 : lease.size - (held?.size ?? 0);
   const after = { ...charge(counted, atMs, { charged: leased }), clients };
-  return answer(revised(after, nowMs), admitted, refused, lease);
+  return answer(revised(after, nowMs), admitted, refused, lease, reported);
 }
 
 /** Whether the object has counted this call of the client, or a later one. */

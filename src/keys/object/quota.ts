@@ -24,6 +24,8 @@ export interface Client extends Decided {
   /** See AcquireRequest. */
   recent: number;
   seenMs: number;
+  /** How many requests it has reported in SHARE_MS, as a moving average. */
+  lately: number;
   /** How long its latest lease was to last, or 0 if it has had none lately. */
   leaseMs: number;
   lease?: GrantedLease | undefined;
@@ -36,6 +38,7 @@ export const NEW_CLIENT: Client = {
   refusedByDay: 0,
   recent: 0,
   seenMs: 0,
+  lately: 0,
   leaseMs: 0,
 };
 
@@ -49,6 +52,8 @@ export interface Quota {
   unleasedUntilMs: number;
   /** Unix time, or 0. */
   bannedUntilMs: number;
+  /** How many requests isolates have reported so far: a difference of two values is a number of requests. */
+  reported: number;
   /** By id, in the order of their latest calls. */
   clients: ReadonlyMap<string, Client>;
   totals: Totals;
@@ -60,6 +65,7 @@ export const UNUSED_QUOTA: Quota = {
   refusals: { firstMs: 0, late: 0, maxLimit: 0 },
   unleasedUntilMs: 0,
   bannedUntilMs: 0,
+  reported: 0,
   clients: new Map(),
   totals: NO_TOTALS,
 };
@@ -81,7 +87,8 @@ export function charge(quota: Quota, atMs: number, change: Charge): Quota {
   const { charged = 0, admitted = 0, refused = 0 } = change;
   if (charged === 0 && admitted === 0 && refused === 0) return quota;
   const totals = addToTotals(quota.totals, atMs, change);
-  return { ...quota, counts: add(quota.counts, charged, atMs), totals };
+  const reported = quota.reported + admitted + refused;
+  return { ...quota, counts: add(quota.counts, charged, atMs), reported, totals };
 }
 
 export function revised(quota: Quota, nowMs: number): Quota {

@@ -62,12 +62,14 @@ const readQuota = fields<StoredQuota>({
   refusals: fields<Quota["refusals"]>({ firstMs: COUNT, late: COUNT, maxLimit: COUNT }),
   unleasedUntilMs: COUNT,
   bannedUntilMs: COUNT,
+  reported: COUNT,
   clients: byName(
     fields<Client>({
       ...DECIDED,
       number: COUNT,
       recent: COUNT,
       seenMs: COUNT,
+      lately: COUNT,
       leaseMs: COUNT,
       lease: readLease,
     }),

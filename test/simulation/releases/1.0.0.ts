@@ -52,7 +52,7 @@ const ANSWER = { record: RECORD, usableMs: 26_719, isNew: false, recordMs: 12 };
 
 export const answer = {
   ...ANSWER,
-  result: { ...STATUS, admitted: 1, refused: 0, retryMs: 1_795_350_860_950, lease: LEASE },
+  result: { ...STATUS, admitted: 1, refused: 0, share: 0.25, retryMs: 1_795_350_860_950, lease: LEASE },
 };
 
 export const usage = { ...ANSWER, usage: { status: STATUS, days: [DAY] } };
@@ -71,6 +71,7 @@ export const stored = {
     refusals: { firstMs: 0, late: 0, maxLimit: 300 },
     unleasedUntilMs: 0,
     bannedUntilMs: 0,
+    reported: 147,
     clients: new Map([
       [
         "coSO9LeCtR",
@@ -81,6 +82,7 @@ export const stored = {
           refusedByDay: 0,
           recent: 3.5,
           seenMs: 1_795_350_857_262,
+          lately: 14.5,
           leaseMs: 2_000,
           lease: { ...LEASE, used: 0, renewedMs: 1_795_350_857_262 },
         },
