@@ -7,7 +7,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
-import { build } from "esbuild";
+import { build, type Plugin, type PluginBuild } from "esbuild";
 import { Miniflare, NoOpLog } from "miniflare";
 import { unstable_readConfig } from "wrangler";
 import { onExit, temporaryFolder } from "./cleanup.ts";
@@ -23,9 +23,19 @@ const config = unstable_readConfig({ config: join(root, "wrangler.toml") });
 
 type Json = string | number | Json[] | { [name: string]: Json };
 
-/** A Worker: its source file, relative to the root of the project, and its bindings. */
-export interface WorkerSource {
+/** A replacement in a source file, relative to the root of the project. */
+export type Change = readonly [file: string, from: string, to: string];
+
+/** What is bundled: a source file, relative to the root of the project, after these changes. */
+interface Source {
   file: string;
+  changes?: readonly Change[];
+}
+
+/** A Worker: its source and its bindings. */
+export interface WorkerSource extends Source {
+  /** Other bundles, by the name under which the source imports them. */
+  modules?: Record<string, Source>;
   /** The bindings of its databases: that of pets, and that of keys if it is another one. No other Worker has them, unless shared. */
   databases?: readonly string[];
   /** The binding and the class of a Durable Object. `livesIn`: the index of the source that runs it, if not this one. */
@@ -69,9 +79,21 @@ export async function startWorkers<const Sources extends readonly WorkerSource[]
   const { folder, remove } = temporaryFolder(isInMemory);
   const { errorLog, processId, kill } = writeLauncher(folder);
   const cancelKill = onExit(kill);
-  const files = [...new Set(sources.map(({ file }) => file))];
-  const bundles = files.map(async (file) => [file, await bundle(join(root, file))] as const);
-  const code = new Map(await Promise.all(bundles));
+  const bundles = new Map<string, Promise<string>>();
+  const bundleOnce = ({ file, changes = [] }: Source, modules: string[] = []) => {
+    const id = JSON.stringify([file, changes]);
+    const code = bundles.get(id) ?? bundle(join(root, file), changes, modules);
+    bundles.set(id, code);
+    return code;
+  };
+  const workersOf = sources.map(async (source: WorkerSource, index) => {
+    const { modules = {} } = source;
+    const main = await bundleOnce(source, Object.keys(modules));
+    const others = Object.entries(modules).map(
+      async ([name, each]) => [name, await bundleOnce(each)] as const,
+    );
+    return worker(source, index, Object.fromEntries([["index.js", main], ...(await Promise.all(others))]));
+  });
   const miniflare = new Miniflare({
     host: "127.0.0.1",
     port: 0,
@@ -79,7 +101,7 @@ export async function startWorkers<const Sources extends readonly WorkerSource[]
     log: new NoOpLog(),
     logRequests: false,
     resourcePersistencePath: join(folder, "state"),
-    workers: sources.map((source, index) => worker(source, index, code.get(source.file) ?? "")),
+    workers: await Promise.all(workersOf),
   });
   await miniflare.ready.catch((error) => {
     throw new Error(`the Workers did not start: ${error.message}\n${readFileSync(errorLog, "utf8")}`);
@@ -134,7 +156,7 @@ function writeLauncher(folder: string): { errorLog: string; processId: () => num
 function worker(
   { databases = [], object, sharedDatabases = {}, values = {} }: Omit<WorkerSource, "file">,
   index: number,
-  code: string,
+  modules: Record<string, string>,
 ) {
   const name = nameOf(index);
   const host = nameOf(object?.livesIn ?? index);
@@ -150,7 +172,7 @@ function worker(
       manifest: {
         mainModule: "index.js",
         modulesRoot: root,
-        modules: { "index.js": { type: "esm" as const, contents: code } },
+        modules: mapValues(modules, (contents) => ({ type: "esm" as const, contents })),
       },
       env: {
         ...mapValues({ ...own, ...sharedDatabases }, (id) => ({ type: "d1" as const, id })),
@@ -175,7 +197,7 @@ function nameOf(index: number): string {
 }
 
 /** Bundles a Worker as wrangler does for a deployment. All Workers are bundled by the service's configuration. */
-async function bundle(file: string): Promise<string> {
+async function bundle(file: string, changes: readonly Change[], modules: string[]): Promise<string> {
   const { outputFiles } = await build({
     entryPoints: [file],
     bundle: true,
@@ -183,11 +205,24 @@ async function bundle(file: string): Promise<string> {
     format: "esm",
     target: "es2024",
     conditions: ["workerd", "worker", "browser"],
-    external: ["cloudflare:*", "node:*"],
+    external: ["cloudflare:*", "node:*", ...modules],
+    plugins: changes.map(replacement),
     keepNames: config.keep_names ?? true,
     define: { "process.env.NODE_ENV": '"production"' },
   });
   const [output] = outputFiles;
   if (output === undefined) throw new Error(`esbuild has no output for ${file}`);
   return output.text;
+}
+
+/** Makes a change while a file is read. Fails if the file does not have its text. */
+function replacement([file, from, to]: Change): Plugin {
+  const setup = ({ onLoad }: PluginBuild) =>
+    onLoad({ filter: /\.ts$/ }, ({ path }) => {
+      if (path !== join(root, file)) return undefined;
+      const text = readFileSync(path, "utf8");
+      if (!text.includes(from)) throw new Error(`${file} does not have: ${from}`);
+      return { contents: text.replace(from, to), loader: "ts" };
+    });
+  return { name: `${file}: ${from}`, setup };
 }
