@@ -1,6 +1,7 @@
 // A deployment of the simulation: for a minute, one side's messages, or what the object has stored, are those of another release. Ten isolates
 // send one and a half times the limit of each minute, evenly. The object starts again when the deployment begins and when it ends.
 
+import { noNumbersIn } from "../support/fields.ts";
 import { Random } from "./random.ts";
 import { type Alter, FIRST_SECRET, type Isolate, World } from "./world.ts";
 
@@ -67,7 +68,7 @@ export async function deploy({ alter, lacksIdentify = false }: Options): Promise
     limits: { minute: LIMIT, day: 100 * LIMIT },
     random: () => random.next(),
     alter: (what, value) => {
-      noNumbers.push(...numbersOf(value).map((path) => `${what}: ${path}`));
+      noNumbers.push(...noNumbersIn(value).map((path) => `${what}: ${path}`));
       // What is stored is read when the object starts, at the instant at which the deployment begins.
       const isStart = what === "stored" && world?.time.nowMs === START_MS + FROM_MS;
       return alter !== undefined && (isStart || isUnderway()) ? alter(what, value) : value;
@@ -119,54 +120,47 @@ export async function deploy({ alter, lacksIdentify = false }: Options): Promise
   return { admitted, refused, firstMs, thrown, broken: world.broken, noNumbers, waitedMs, local, calls };
 }
 
-/** The paths of the numbers in a value that are none. */
-function numbersOf(value: unknown, path = ""): string[] {
-  if (typeof value === "number") return Number.isNaN(value) ? [path] : [];
-  if (typeof value !== "object" || value === null) return [];
-  const entries = value instanceof Map ? [...value] : Object.entries(value);
-  return entries.flatMap(([name, each]) => numbersOf(each, `${path}/${name}`));
+export interface Restart {
+  limit: number;
+  isolates: number;
+  /** How many times the limit is requested in the minute. */
+  rate: number;
+  /** Whether isolates end at once, with their leases. Otherwise they get no more requests, and report. */
+  ends: boolean;
+  /** Whether the object starts again, as with the strategy `immediate`, or after the longest delay. */
+  resets: boolean;
+  seed: number;
 }
 
-/** The paths of the fields of a value, such as `decisions/*\/atMs`. */
-export function fieldsOf(value: unknown, path: readonly string[] = []): string[][] {
-  if (typeof value !== "object" || value === null) return [];
-  const isList = Array.isArray(value) || value instanceof Map;
-  const entries = value instanceof Map ? [...value] : Object.entries(value);
-  if (isList) return entries.slice(0, 1).flatMap(([, each]) => fieldsOf(each, [...path, "*"]));
-  return entries.flatMap(([name, each]) => [[...path, name], ...fieldsOf(each, [...path, name])]);
-}
-
-/** All objects in a value, itself included. */
-export function objectsOf(value: unknown): object[] {
-  if (typeof value !== "object" || value === null) return [];
-  const isList = Array.isArray(value) || value instanceof Map;
-  const values = value instanceof Map ? [...value.values()] : Object.values(value);
-  return [...(isList ? [] : [value]), ...values.flatMap(objectsOf)];
-}
-
-/** Deletes the field of a path from a value. */
-export function drop(value: unknown, path: readonly string[]): void {
-  change(value, path, (object, name) => delete object[name]);
-}
-
-/** Makes the number of a path NaN. Returns whether it was a number. */
-export function replaceNumber(value: unknown, path: readonly string[]): boolean {
-  let isReplaced = false;
-  change(value, path, (object, name) => {
-    if (typeof object[name] !== "number") return;
-    object[name] = Number.NaN;
-    isReplaced = true;
+/** How many requests of a minute's limit are not admitted because all isolates, and perhaps the object, are replaced before it is used up. */
+export async function costOfRestart({ limit, isolates, rate, ends, resets, seed }: Restart): Promise<number> {
+  const random = new Random(seed);
+  const world: Observed = new Observed({
+    startMs: START_MS,
+    limits: { minute: limit, day: 100 * limit },
+    random: () => random.next(),
+    send: (message) =>
+      world.time.after(TRIP_MS, async () => {
+        const answer = await message.deliver();
+        world.persist();
+        world.time.after(TRIP_MS, () => (answer === undefined ? message.fail(new Error("lost")) : answer()));
+      }),
   });
-  return isReplaced;
-}
-
-type Change = (object: Record<string, unknown>, name: string) => void;
-
-function change(value: unknown, [name = "", ...rest]: readonly string[], run: Change): void {
-  if (typeof value !== "object" || value === null) return;
-  const object = value as Record<string, unknown>;
-  if (name === "*")
-    for (const each of value instanceof Map ? value.values() : Object.values(value)) change(each, rest, run);
-  else if (rest.length === 0) run(object, name);
-  else change(object[name], rest, run);
+  const newIsolates = () => Array.from({ length: isolates }, () => world.newIsolate());
+  let running = newIsolates();
+  let admitted = 0;
+  const requests = limit * rate;
+  // In the minute before as well.
+  for (let sent = 0; sent < 2 * requests; sent += 1)
+    world.time.after(((sent + random.next()) * MINUTE_MS) / requests, async () => {
+      const decision = await world.ask(random.pick(...(running as [Isolate])));
+      if (decision?.admitted && decision.windows.minute.startMs === START_MS + MINUTE_MS) admitted += 1;
+    });
+  world.time.after(MINUTE_MS + random.int(0, MINUTE_MS / rate), () => {
+    if (ends) for (const each of running) world.end(each);
+    running = newIsolates();
+    if (resets) world.crash(world.storage.writing.length);
+  });
+  await world.run();
+  return limit - admitted;
 }

@@ -10,7 +10,8 @@ import {
 } from "../../src/keys/messages.ts";
 import { readState } from "../../src/keys/object/state.ts";
 import { refuseAll } from "../../src/lib/tolerant.ts";
-import { type Deployment, deploy, drop, fieldsOf, LIMIT, objectsOf, replaceNumber } from "./deployment.ts";
+import { drop, fieldsOf, objectsOf, replaceNumber } from "../support/fields.ts";
+import { costOfRestart, type Deployment, deploy, LIMIT } from "./deployment.ts";
 import * as released from "./releases/1.0.0.ts";
 import type { Alter } from "./world.ts";
 
@@ -91,4 +92,26 @@ describe.each(Object.keys(CURRENT) as What[])("another release's %s", (what) => 
 
 it("an object that does not know a method is harmless: its callers ask the primary", async () => {
   expectHarmless(await deploy({ lacksIdentify: true }));
+});
+
+/** The most that one of these restarts costs a key, as a share of its minute's limit. Requests come 1.2 and 3 times as fast as the limit. */
+async function mostLost(ends: boolean, resets: boolean): Promise<number> {
+  const lost: number[] = [];
+  for (const limit of [60, 300, 1_000])
+    for (const isolates of [1, 10])
+      for (const rate of [1.2, 3])
+        for (const seed of [1, 2])
+          lost.push((await costOfRestart({ limit, isolates, rate, ends, resets, seed })) / limit);
+  return Math.max(...lost);
+}
+
+it("a deployment costs a key at its limit nothing while isolates end by and by, and objects when they sleep", async () => {
+  expect(await mostLost(false, false)).toBe(0);
+});
+
+it.each([
+  ["its object starts again", false, 0.1],
+  ["its isolates end at once", true, 0.25],
+])("a deployment costs a key at its limit no more than documents say if %s", async (_, ends, most) => {
+  expect(await mostLost(ends, true)).toBeLessThanOrEqual(most);
 });

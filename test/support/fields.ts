@@ -1,0 +1,53 @@
+// The fields of values that are objects, arrays and Maps, one in another, as messages are.
+
+/** The paths of the numbers in a value that are none. */
+export function noNumbersIn(value: unknown, path = ""): string[] {
+  if (typeof value === "number") return Number.isNaN(value) ? [path] : [];
+  if (typeof value !== "object" || value === null) return [];
+  const entries = value instanceof Map ? [...value] : Object.entries(value);
+  return entries.flatMap(([name, each]) => noNumbersIn(each, `${path}/${name}`));
+}
+
+/** The paths of the fields of a value, such as `decisions/*\/atMs`. */
+export function fieldsOf(value: unknown, path: readonly string[] = []): string[][] {
+  if (typeof value !== "object" || value === null) return [];
+  const isList = Array.isArray(value) || value instanceof Map;
+  const entries = value instanceof Map ? [...value] : Object.entries(value);
+  if (isList) return entries.slice(0, 1).flatMap(([, each]) => fieldsOf(each, [...path, "*"]));
+  return entries.flatMap(([name, each]) => [[...path, name], ...fieldsOf(each, [...path, name])]);
+}
+
+/** All objects in a value, itself included. */
+export function objectsOf(value: unknown): object[] {
+  if (typeof value !== "object" || value === null) return [];
+  const isList = Array.isArray(value) || value instanceof Map;
+  const values = value instanceof Map ? [...value.values()] : Object.values(value);
+  return [...(isList ? [] : [value]), ...values.flatMap(objectsOf)];
+}
+
+/** Deletes the field of a path from a value. */
+export function drop(value: unknown, path: readonly string[]): void {
+  change(value, path, (object, name) => delete object[name]);
+}
+
+/** Makes the number of a path NaN. Returns whether it was a number. */
+export function replaceNumber(value: unknown, path: readonly string[]): boolean {
+  let isReplaced = false;
+  change(value, path, (object, name) => {
+    if (typeof object[name] !== "number") return;
+    object[name] = Number.NaN;
+    isReplaced = true;
+  });
+  return isReplaced;
+}
+
+type Change = (object: Record<string, unknown>, name: string) => void;
+
+function change(value: unknown, [name = "", ...rest]: readonly string[], run: Change): void {
+  if (typeof value !== "object" || value === null) return;
+  const object = value as Record<string, unknown>;
+  if (name === "*")
+    for (const each of value instanceof Map ? value.values() : Object.values(value)) change(each, rest, run);
+  else if (rest.length === 0) run(object, name);
+  else change(object[name], rest, run);
+}
