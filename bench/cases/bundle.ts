@@ -17,7 +17,7 @@ export async function measureBundle(): Promise<Table> {
   const words = ["node_modules/wrangler/bin/wrangler.js", "deploy", "--dry-run", "--outdir", folder];
   const env = { ...process.env, WRANGLER_SEND_METRICS: "false", WRANGLER_WRITE_LOGS: "false" };
   await promisify(execFile)(process.execPath, words, { cwd: root, env });
-  // wrangler also writes a source map and a README, which it does not upload.
+  // wrangler also writes a source map, which Cloudflare keeps beside the Worker, and a README, which it does not upload.
   const modules = (await readdir(folder)).filter((name) => !/\.(map|md)$/.test(name));
   const contents = await Promise.all(modules.map((name) => readFile(join(folder, name))));
   remove();

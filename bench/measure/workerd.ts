@@ -166,7 +166,6 @@ function worker(
   };
   return {
     config: {
-      type: "worker" as const,
       name,
       compatibilityDate: config.compatibility_date,
       manifest: {

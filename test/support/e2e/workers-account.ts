@@ -136,7 +136,7 @@ export async function startWorkersAccount() {
       versions.set(id, await readUpload(c));
       return deploy(id);
     },
-    [`GET ${SCRIPT}/subdomain`]: () => subdomain,
+    "GET /workers/workers/petstore": () => ({ subdomain }),
     [`POST ${SCRIPT}/subdomain`]: async ({ req }) => Object.assign(subdomain, await req.json()),
     [`POST ${SCRIPT}/domains/changeset`]: () => ({ added: [], updated: [], removed: [], conflicting: [] }),
     [`PUT ${SCRIPT}/domains/records`]: () => [],
@@ -223,7 +223,6 @@ function worker(name: string, { metadata, modules }: Version, port = 0) {
   const assets = metadata.assets && { directory: resolve("dist"), hasUserWorker: true };
   return {
     config: {
-      type: "worker" as const,
       ...{ name, compatibilityDate, manifest, exports, env: Object.fromEntries(own) },
       ...(assets && { assets }),
     },
