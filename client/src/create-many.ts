@@ -57,7 +57,7 @@ export async function* createAll<Input>(
       signal?.throwIfAborted();
       if (result === undefined) reading = undefined;
       else {
-        results.shift();
+        void results.shift();
         yield result;
       }
     }

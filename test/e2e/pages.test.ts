@@ -616,6 +616,7 @@ describe.skipIf(CHROMIUM === undefined)("the usage page", () => {
     expect(await page.locator("#state.banned").textContent()).toContain("banned until 12:44:20 UTC");
     const gauge = page.locator("#minute");
     const texts = ["This minute", "1", "of 60", "59 left", "resets in 40 s"];
+    // biome-ignore lint/performance/useDomNodeTextContent: the lines are those of the layout.
     expect((await gauge.innerText()).split(/\n+/)).toEqual(texts);
     expect(await gauge.locator(".used").getAttribute("stroke-dasharray")).toMatch(/^1\.6\d* 100$/);
     const meter = page.getByRole("meter", { name: "Today (UTC)" });

@@ -145,7 +145,7 @@ describe("Node", () => {
   const NODES = [
     { version: "of the machine", node: "node" },
     { version: "of the tests", node: process.execPath },
-    ...(existsSync(RUNTIMES) ? ["20", "24"] : []).map((version) => {
+    ...(existsSync(RUNTIMES) ? ["20", "26"] : []).map((version) => {
       return { version, node: `${RUNTIMES}/node-${version}-${PLATFORM}/bin/node` };
     }),
   ];
