@@ -41,6 +41,13 @@ const CONFIG = z.looseObject({
   routes: z.optional(z.array(z.unknown())),
   assets: z.looseObject({ directory: z.string() }),
   d1_databases: D1_BINDINGS,
+  durable_objects: z.looseObject({
+    // `max_delay` is in seconds.
+    code_update_strategy: z.object({
+      mode: z.enum(["deferred", "immediate"]),
+      max_delay: z.optional(z.number()),
+    }),
+  }),
   previews: z.looseObject({ d1_databases: D1_BINDINGS }),
 });
 export type D1Binding = z.infer<typeof D1_BINDINGS>[number];

@@ -4,13 +4,23 @@
 import { ifFound, openAccount } from "../cloudflare/account.ts";
 import { ALLOW_PACKAGED_NODE } from "../cloudflare/target.ts";
 import { runWrangler } from "../cloudflare/wrangler.ts";
-import { announce, buildName, prepare, printDryRun, readWorker } from "../deploy/deployment.ts";
+import {
+  announce,
+  buildName,
+  objectsKeepCodeMs,
+  prepare,
+  printDryRun,
+  readWorker,
+} from "../deploy/deployment.ts";
 import { readOrigin, smokeTest } from "../deploy/smoke-test.ts";
 import { defineCommand } from "../lib/command.ts";
 import { type Io, messageOf, UsageError } from "../lib/io.ts";
 import { petstoreLine, projectLine } from "../lib/line.ts";
 
 const PRODUCTION = { kind: "production" } as const;
+
+/** For a rollback: objects may be what is broken, so they start again with the code of the version before, instead of when they sleep. */
+const AT_ONCE = ["--durable-objects-code-update-mode", "immediate"];
 
 export default defineCommand({
   description:
@@ -50,9 +60,15 @@ export default defineCommand({
     }
     io.print(`Production is ${build} at ${origin}`);
     const { previous } = production;
-    if (previous === undefined)
+    if (previous === undefined) {
       io.note(`Next: ${petstoreLine("keys create --name NAME --plan pro --remote")}`);
-    else io.note(`To go back to ${previous.name}: ${projectLine("npx wrangler rollback", previous.id)}`);
+      return;
+    }
+    const minutes = (await objectsKeepCodeMs()) / 60_000;
+    io.note(`Objects of keys in use keep the code of ${previous.name} for up to ${minutes} minutes`);
+    io.note(
+      `To go back to ${previous.name}: ${projectLine("npx wrangler rollback", previous.id, ...AT_ONCE)}`,
+    );
   },
 });
 
@@ -104,7 +120,7 @@ async function recover(
       return `production is ${now?.name}, from another deployment; nothing was rolled back`;
     if (previous === undefined) return `there is no previous version, so production stays ${build}`;
     state = `production is still ${build}, because the rollback failed`;
-    const words = ["rollback", previous.id, "--yes", "--message", `${build} failed`];
+    const words = ["rollback", previous.id, "--yes", "--message", `${build} failed`, ...AT_ONCE];
     await io.step(`Rolling back to ${previous.name}`, () => runWrangler(words));
     if (origin === undefined) return `rolled back to ${previous.name}, which was not tested`;
     state = `rolled back to ${previous.name}, which also fails`;

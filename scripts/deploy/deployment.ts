@@ -52,6 +52,12 @@ export async function readWorker(): Promise<{ worker: string; hasRoutes: boolean
   );
 }
 
+/** How long objects of keys in use keep the code of the version before, at most: 0 if they start again at once. */
+export async function objectsKeepCodeMs(): Promise<number> {
+  const { mode, max_delay = 300 } = (await readConfig()).durable_objects.code_update_strategy;
+  return mode === "immediate" ? 0 : max_delay * 1000;
+}
+
 /** Says what is deployed, and where. */
 export async function announce(io: Io, deployment: string, target: Target): Promise<void> {
   const { worker } = await readWorker();

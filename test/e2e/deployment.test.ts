@@ -237,7 +237,11 @@ it("./petstore deploy applies migrations before the upload; a first version that
 it("./petstore deploy says how to go back, and takes production off workers.dev if it has routes", () => {
   expect([good.exitCode, good.stdout]).toEqual([0, `Production is ${good.build} at ${account.production}\n`]);
   const previous = deployments[1]?.versions[0]?.version_id;
-  expect(good.stderr).toMatch(`To go back to ${first.build}: npx wrangler rollback ${previous}\n`);
+  const back = `npx wrangler rollback ${previous} --durable-objects-code-update-mode immediate`;
+  expect(good.stderr).toContain(
+    `Objects of keys in use keep the code of ${first.build} for up to 5 minutes\nTo go back to ${first.build}: ${back}\n`,
+  );
+  expect(deployments[0]?.strategy).toEqual({ mode: "deferred", max_delay: 300 });
   expect(onWorkersDev).toEqual([true, false]);
 });
 
@@ -273,6 +277,8 @@ it("./petstore deploy rolls back to the previous version, not to a failed one", 
   const again = await run(`deploy --url ${account.production}`);
   expect(again).toMatchObject(failed(LISTS_FAIL, `rolled back to ${escaped(good.build)}, which passes`));
   expect(await buildAt(account.production)).toBe(good.build);
+  // Objects may be what is broken.
+  expect(account.deployments[0]?.strategy).toEqual({ mode: "immediate" });
 });
 
 it("./petstore deploy rolls nothing back after another deployment at the same time", async () => {

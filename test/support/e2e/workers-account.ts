@@ -35,6 +35,7 @@ interface Version {
     bindings?: (Binding & { name: string })[];
     env?: Record<string, Binding>;
     assets?: object;
+    code_update_strategy?: object;
     annotations?: Record<string, string>;
   };
   modules: Record<string, string>;
@@ -98,16 +99,16 @@ export async function startWorkersAccount() {
   }
 
   const versions = new Map<string, Version>();
-  /** Of production, newest first. */
-  const deployments: { versions: { version_id: string; percentage: number }[] }[] = [];
+  /** Of production, newest first. The strategy says when objects get the code. */
+  const deployments: { versions: { version_id: string; percentage: number }[]; strategy?: object }[] = [];
   /** Production's settings for workers.dev. */
   const subdomain = { enabled: false, previews_enabled: false };
   /** The one preview. */
   let preview: { id: string; name: string; urls: string[] } | undefined;
 
-  async function deploy(id: string) {
+  async function deploy(id: string, strategy = {}) {
     await run("petstore", versions.get(id));
-    deployments.unshift({ versions: [{ version_id: id, percentage: 100 }] });
+    deployments.unshift({ versions: [{ version_id: id, percentage: 100 }], strategy });
     return { id: "petstore", deployment_id: id };
   }
 
@@ -133,8 +134,9 @@ export async function startWorkersAccount() {
     [`POST ${SCRIPT}/assets-upload-session`]: () => ({ jwt: "none needed", buckets: [] }),
     [`PUT ${SCRIPT}`]: async (c) => {
       const id = randomUUID();
-      versions.set(id, await readUpload(c));
-      return deploy(id);
+      const version = await readUpload(c);
+      versions.set(id, version);
+      return deploy(id, version.metadata.code_update_strategy);
     },
     "GET /workers/workers/petstore": () => ({ subdomain }),
     [`POST ${SCRIPT}/subdomain`]: async ({ req }) => Object.assign(subdomain, await req.json()),
@@ -142,7 +144,10 @@ export async function startWorkersAccount() {
     [`PUT ${SCRIPT}/domains/records`]: () => [],
     [`PUT ${SCRIPT}/schedules`]: () => [],
     [`GET ${SCRIPT}/deployments`]: () => deployments[0] && { deployments },
-    [`POST ${SCRIPT}/deployments`]: async ({ req }) => deploy((await req.json()).versions[0].version_id),
+    [`POST ${SCRIPT}/deployments`]: async ({ req }) => {
+      const { versions, code_update_strategy } = await req.json();
+      return deploy(versions[0].version_id, code_update_strategy);
+    },
     [`GET ${SCRIPT}/versions/:id`]: ({ req }) => {
       const id = req.param("id") ?? "";
       const { annotations, bindings } = versions.get(id)?.metadata ?? {};
