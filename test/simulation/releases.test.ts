@@ -2,17 +2,9 @@
 // Each field is missing in turn, on either side; others are unknown.
 
 import { describe, expect, it } from "vitest";
-import {
-  readAcquireAnswer,
-  readAcquireRequest,
-  readRecordAnswer,
-  readUsageAnswer,
-} from "../../src/keys/messages.ts";
-import { readState } from "../../src/keys/object/state.ts";
-import { refuseAll } from "../../src/lib/tolerant.ts";
-import { drop, fieldsOf, objectsOf, replaceNumber } from "../support/fields.ts";
+import { drop, fieldsOf, objectsOf } from "../support/fields.ts";
+import * as released from "../support/releases/1.0.0.ts";
 import { costOfRestart, type Deployment, deploy, LIMIT } from "./deployment.ts";
-import * as released from "./releases/1.0.0.ts";
 import type { Alter } from "./world.ts";
 
 /** What this release sends and stores, by how the simulation calls it. */
@@ -20,15 +12,6 @@ const CURRENT = { request: released.request, answer: released.answer, stored: re
 type What = keyof typeof CURRENT;
 
 const pathsOf = (value: unknown) => fieldsOf(value).map((path) => path.join("."));
-
-it.each([released])("what a release sends and stores is read as it was written", (release) => {
-  const known = { record: undefined, statusBy: () => ({}) as never };
-  expect(readAcquireRequest(release.request)).toEqual(release.request);
-  expect(readAcquireAnswer(release.answer, known)).toEqual(release.answer);
-  expect(readUsageAnswer(release.usage, known)).toEqual(release.usage);
-  expect(readRecordAnswer(release.noRecord, known)).toEqual(release.noRecord);
-  expect(readState(release.stored, 0, refuseAll)).toEqual(release.stored);
-});
 
 it("nothing is sent or stored that the latest release does not have", async () => {
   const unknown = new Set<string>();
@@ -41,24 +24,6 @@ it("nothing is sent or stored that the latest release does not have", async () =
   };
   await deploy({ alter: collect });
   expect([...unknown].filter((each) => !OTHERS.includes(each))).toEqual([]);
-});
-
-it("a message with a number that is none is refused; in what is stored, it counts as absent", () => {
-  for (const path of fieldsOf(released.request)) {
-    const message = structuredClone(released.request);
-    if (!replaceNumber(message, path)) continue;
-    expect(() => readAcquireRequest(message), path.join(".")).toThrow(`acquire.${path[0]}`);
-  }
-  // This release need not read the version.
-  for (const path of fieldsOf(released.stored).filter(([name]) => name !== "version")) {
-    const [damaged, incomplete] = [structuredClone(released.stored), structuredClone(released.stored)];
-    if (!replaceNumber(damaged, path)) continue;
-    drop(incomplete, path);
-    const problems: string[] = [];
-    const read = (value: unknown) => readState(value, 0, (problem) => void problems.push(problem));
-    expect(read(damaged), path.join(".")).toEqual(read(incomplete));
-    expect(problems).toHaveLength(1);
-  }
 });
 
 /** What must hold during each deployment, and that all is exact after it. */

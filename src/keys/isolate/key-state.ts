@@ -538,7 +538,7 @@ export class KeyState {
     this.learnStatus(result, sentMs, nowMs, true);
     const lease = this.#learnLease(call, result.lease, nowMs);
     if (lease !== undefined && call.reason === "request") this.#timers = lend(sentMs, MAX_UNATTENDED_MS);
-    if (result.share !== undefined) this.#share = result.share;
+    if (result.share !== undefined) this.#share = Math.min(1, Math.max(0, result.share));
     const windows = this.#adjust(result.windows);
     this.#noteAdmitted(result.admitted, windows);
     this.#away = OVER;

@@ -1,0 +1,244 @@
+// How messages and what is stored are read: the defaults of absent fields, and what is refused. test/simulation/releases.test.ts shows that the
+// defaults do no harm.
+
+import { describe, expect, it } from "vitest";
+import {
+  readAcquireAnswer,
+  readAcquireRequest,
+  readRecordAnswer,
+  readUsageAnswer,
+} from "../../src/keys/messages.ts";
+import { readState } from "../../src/keys/object/state.ts";
+import { refuseAll } from "../../src/lib/tolerant.ts";
+import { startOfWindowMs } from "../../src/rate-limit/windows.ts";
+import { drop, fieldsOf, replaceNumber } from "../support/fields.ts";
+import * as released from "../support/releases/1.0.0.ts";
+
+const { request, answer, stored } = released;
+
+/** What an isolate knows of the status. */
+const KNOWN_STATUS = {
+  revision: 7,
+  nowMs: 8,
+  windows: { minute: { startMs: 0, used: 1, limit: 9 }, day: { startMs: 0, used: 2, limit: 99 } },
+  leased: { minute: 0, day: 0 },
+};
+const KNOWN = { statusBy: () => KNOWN_STATUS };
+
+/** A message without the fields of these paths. */
+function without<Value extends object>(value: Value, ...paths: string[]): Value {
+  const copy = structuredClone(value);
+  for (const path of paths) drop(copy, path.split("."));
+  return copy;
+}
+
+/** A message with another value in a path of names. */
+function replaced(value: object, path: string, by: unknown): object {
+  const copy = structuredClone(value);
+  const names = path.split(".");
+  const last = names.pop() as string;
+  const at = names.reduce(
+    (each, name) => each[name] as Record<string, unknown>,
+    copy as Record<string, unknown>,
+  );
+  at[last] = by;
+  return copy;
+}
+
+const readAnswer = (message: object, known: object = {}) =>
+  readAcquireAnswer(message, { ...KNOWN, ...known });
+const resultOf = (message: object) => {
+  const read = readAnswer(message);
+  return "result" in read ? read.result : undefined;
+};
+
+describe.each([released])("release 1.0.0", (release) => {
+  it("is read as it was written", () => {
+    expect(readAcquireRequest(release.request)).toEqual(release.request);
+    expect(readAcquireAnswer(release.answer, KNOWN)).toEqual(release.answer);
+    expect(readUsageAnswer(release.usage, KNOWN)).toEqual(release.usage);
+    expect(readRecordAnswer(release.noRecord, KNOWN)).toEqual(release.noRecord);
+    expect(readState(release.stored, 0, refuseAll)).toEqual(release.stored);
+  });
+
+  it("has no number that is read although it is none: a message is refused, a stored one counts as absent", () => {
+    for (const path of fieldsOf(release.request)) {
+      const message = structuredClone(release.request);
+      if (!replaceNumber(message, path)) continue;
+      expect(() => readAcquireRequest(message), path.join(".")).toThrow(TypeError);
+    }
+    for (const path of fieldsOf(release.answer)) {
+      const message = structuredClone(release.answer);
+      if (!replaceNumber(message, path)) continue;
+      expect(() => readAcquireAnswer(message, KNOWN), path.join(".")).toThrow(TypeError);
+    }
+    // This release need not read the version.
+    for (const path of fieldsOf(release.stored).filter(([name]) => name !== "version")) {
+      const [damaged, incomplete] = [structuredClone(release.stored), structuredClone(release.stored)];
+      if (!replaceNumber(damaged, path)) continue;
+      drop(incomplete, path);
+      const problems: string[] = [];
+      const read = (value: unknown) => readState(value, 0, (problem) => void problems.push(problem));
+      expect(read(damaged), path.join(".")).toEqual(read(incomplete));
+      expect(problems).toHaveLength(1);
+    }
+  });
+});
+
+it.each([
+  ["requests", "5", "acquire.requests is no finite number: 5"],
+  ["requests", Number.POSITIVE_INFINITY, "acquire.requests is no finite number: Infinity"],
+  ["requests", null, "acquire.requests is no finite number: null"],
+  ["client", 5, "acquire.client is no string: 5"],
+  ["wantsLease", 1, "acquire.wantsLease is no boolean: 1"],
+  ["lease", 5, "acquire.lease is no object: 5"],
+  ["decisions", {}, "acquire.decisions is no array: [object Object]"],
+  ["decisions", [null], "acquire.decisions is no object: null"],
+])("a call whose %s is %s is refused", (name, value, problem) => {
+  expect(() => readAcquireRequest(replaced(request, name, value))).toThrow(new TypeError(problem));
+});
+
+it("unknown fields are ignored", () => {
+  expect(readAcquireRequest({ ...request, later: 1, lease: { ...request.lease, later: 1 } })).toEqual(
+    request,
+  );
+});
+
+describe("a call", () => {
+  it("counts one request if it does not say how many, and asks for nothing", () => {
+    const { client, number } = request;
+    const rest = { requests: 1, revision: 0, recent: 0, wantsLease: false, decisions: [] };
+    expect(readAcquireRequest({ client, number })).toEqual({ client, number, ...rest });
+  });
+
+  it.each(["client", "number"])("without its %s is nobody's, and gets no lease", (name) => {
+    expect(readAcquireRequest(without(request, name))).toMatchObject({
+      client: "",
+      number: 1,
+      wantsLease: false,
+    });
+  });
+
+  it("says nothing of its lease without the lease's id, which is not the same as holding none", () => {
+    expect(readAcquireRequest(without(request, "lease.id"))).not.toHaveProperty("lease");
+    expect(readAcquireRequest({ ...request, lease: null }).lease).toBeNull();
+  });
+
+  it("has used all of its lease, and still uses it, if it does not say otherwise", () => {
+    const { lease } = readAcquireRequest(without(request, "lease.used", "lease.isOver"));
+    expect(lease).toEqual({ id: 15, used: Number.MAX_SAFE_INTEGER, isOver: false });
+  });
+
+  it("reports decisions of now, which no call replaces, if it does not say otherwise", () => {
+    const { decisions } = readAcquireRequest(without(request, "decisions.*.number", "decisions.*.atMs"));
+    const latest = Number.MAX_SAFE_INTEGER;
+    expect(decisions).toEqual([{ ...request.decisions[0], number: latest, atMs: latest }]);
+  });
+});
+
+describe("an answer", () => {
+  it.each(pathsOf(answer.record, "record"))(
+    "has no record without %s, and then the isolate's or none",
+    (path) => {
+      const message = without(answer, path);
+      expect(() => readAnswer(message)).toThrow(new TypeError("an answer of the object has no record"));
+      const record = { ...answer.record, id: "known" } as never;
+      expect(readAnswer(message, { record })).toMatchObject({ record, usableMs: 0, result: answer.result });
+    },
+  );
+
+  it("may say that the key does not exist", () => {
+    expect(readAnswer({ record: null, usableMs: 9, isNew: true })).toEqual({
+      record: null,
+      usableMs: 9,
+      isNew: true,
+    });
+  });
+
+  it("that does not say how old its record is lends it for the shortest time, and does not say that it is new", () => {
+    expect(readAnswer(without(answer, "usableMs", "isNew"))).toMatchObject({ usableMs: 5_000, isNew: false });
+  });
+
+  it("tells nothing that the isolate knows otherwise if it does not say it", () => {
+    const { revision, nowMs, windows, leased } = KNOWN_STATUS;
+    expect(resultOf(without(answer, "result.revision", "result.nowMs"))).toMatchObject({ revision, nowMs });
+    for (const path of [
+      "windows",
+      "windows.minute",
+      "windows.day.limit",
+      "windows.minute.used",
+      "windows.day.startMs",
+    ])
+      expect(resultOf(without(answer, `result.${path}`)), path).toMatchObject({ windows });
+    expect(resultOf(without(answer, "result.leased"))).toMatchObject({ leased });
+    expect(resultOf(without(answer, "result.bannedUntilMs"))).not.toHaveProperty("bannedUntilMs");
+  });
+
+  it.each(pathsOf(answer.result.lease, "result.lease"))("brings no lease without %s", (path) => {
+    expect(resultOf(without(answer, path))).not.toHaveProperty("lease");
+  });
+
+  it("has counted nothing without a result", () => {
+    expect(readAnswer(without(answer, "result"))).not.toHaveProperty("result");
+    expect(readUsageAnswer(without(released.usage, "usage"), KNOWN)).not.toHaveProperty("usage");
+  });
+
+  it("about usage leaves out days without a date", () => {
+    const read = readUsageAnswer(without(released.usage, "usage.days.*.startMs", "usage.status"), KNOWN);
+    expect(read).toMatchObject({ usage: { status: KNOWN_STATUS, days: [] } });
+  });
+});
+
+describe("what is stored", () => {
+  const NOW_MS = stored.quota.counts.minute.startMs + 20_000;
+  const read = (...paths: string[]) => readState(without(stored, ...paths), NOW_MS, refuseAll);
+
+  it("is that of an unused key if there is nothing", () => {
+    const { quota, ...rest } = readState(undefined, NOW_MS, refuseAll);
+    expect(rest).toMatchObject({ version: 1, keyId: undefined, read: undefined });
+    expect(quota.counts).toEqual({ minute: { startMs: 0, used: 0 }, day: { startMs: 0, used: 0 } });
+  });
+
+  it.each(["startMs", "used"])("has a full minute, which ends, without its count's %s", (name) => {
+    const { minute, day } = read(`quota.counts.minute.${name}`).quota.counts;
+    expect(minute).toEqual({ startMs: stored.quota.counts.minute.startMs, used: 1_000_000_000 });
+    expect(day).toEqual(stored.quota.counts.day);
+  });
+
+  it("takes the count of the day from the totals if it is absent, and from nothing on another day", () => {
+    expect(read("quota.counts.day").quota.counts.day).toEqual(stored.quota.counts.day);
+    const tomorrowMs = NOW_MS + 86_400_000;
+    const { day } = readState(without(stored, "quota.counts.day.used"), tomorrowMs, refuseAll).quota.counts;
+    expect(day).toEqual({ startMs: startOfWindowMs("day", tomorrowMs), used: 0 });
+  });
+
+  it.each(["id", "size", "used", "grantedMs", "durationMs", "renewedMs"])(
+    "has no lease without its %s",
+    (name) => {
+      const [client] = read(`quota.clients.*.lease.${name}`).quota.clients.values();
+      const { lease: _, ...others } = [...stored.quota.clients.values()][0] ?? {};
+      expect(client).toEqual(others);
+    },
+  );
+
+  it("has neither an old record, nor anything to write, nor a ban if it does not say so", () => {
+    expect(read("read.readMs")).not.toHaveProperty("read.readMs");
+    expect(read("read.record.revokedAtMs").read).toBeUndefined();
+    expect(read("unwritten").unwritten).toEqual({ banMs: Number.POSITIVE_INFINITY, days: [], usageMs: 0 });
+    expect(read("quota.bannedUntilMs").quota.bannedUntilMs).toBe(0);
+    expect(read("quota.clients").quota.clients).toEqual(new Map());
+    expect(read("quota.totals").quota.totals).toEqual({ days: [], minutes: [] });
+  });
+
+  it("counts as nothing if it is no object", () => {
+    const problems: string[] = [];
+    const { quota } = readState("damaged", NOW_MS, (problem) => void problems.push(problem));
+    expect(quota.counts.minute.used).toBe(1_000_000_000);
+    expect(problems).toEqual(["state is no object: damaged"]);
+  });
+});
+
+/** The paths of the fields of a value that is at this path. */
+function pathsOf(value: object, at: string): string[] {
+  return Object.keys(value).map((name) => `${at}.${name}`);
+}
