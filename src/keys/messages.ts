@@ -10,9 +10,11 @@ import {
   nullable,
   optional,
   or,
+  PART,
   type Reader,
   refuseAll,
   TEXT,
+  WHOLE,
   whole,
 } from "../lib/tolerant.ts";
 import type { KeyWindows, Limits, Window, WindowName } from "../rate-limit/windows.ts";
@@ -21,7 +23,6 @@ import type {
   AcquireRequest,
   AcquireResult,
   DayTotals,
-  Decided,
   Lease,
   LeaseReport,
   LocalDecision,
@@ -38,7 +39,9 @@ const MOST = Number.MAX_SAFE_INTEGER;
 /** How long a record may be used if the answer does not say it: no record gets less while the database works. */
 const LEAST_USABLE_MS = 5_000;
 
-export const COUNT = or(NUMBER, 0);
+const COUNT = or(WHOLE, 0);
+/** May be negative, or a fraction. */
+export const AMOUNT = or(NUMBER, 0);
 
 type Secret = KeyRecord["secrets"][number];
 
@@ -58,28 +61,33 @@ export const readKeyRecord = whole<KeyRecord>(
   {},
 );
 
-export const DECIDED = { admitted: COUNT, refused: COUNT, refusedByDay: COUNT } satisfies Record<
-  keyof Decided,
-  Reader<number>
->;
-
 // To the object.
 
 const readRequest = fields<AcquireRequest>({
   client: or(TEXT, ""),
   number: COUNT,
-  requests: or(NUMBER, 1),
+  requests: or(WHOLE, 1),
   revision: COUNT,
-  recent: COUNT,
+  recent: AMOUNT,
   wantsLease: or(FLAG, false),
   // Without its id, the report says nothing, and the isolate may use the lease. Without `used`, it may have used all.
   lease: nullable(
-    whole<LeaseReport, "id">({ id: NUMBER }, { used: or(NUMBER, MOST), isOver: or(FLAG, false) }),
+    whole<LeaseReport, "id">({ id: WHOLE }, { used: or(WHOLE, MOST), isOver: or(FLAG, false) }),
   ),
-  // Without its number, a decision is applied as often as it is reported.
-  decisions: list(fields<LocalDecision>({ number: or(NUMBER, MOST), atMs: or(NUMBER, MOST), ...DECIDED })),
+  // Without `admitted`, the decision must not replace a call that was charged. Without its number, it is applied as often as it is reported.
+  decisions: list(
+    whole<LocalDecision, "admitted">(
+      { admitted: WHOLE },
+      { number: or(WHOLE, MOST), atMs: or(WHOLE, MOST), refused: COUNT, refusedByDay: COUNT },
+    ),
+  ),
   secret: TEXT,
 });
+
+/** The hash of a secret. Throws TypeError. */
+export function readIdentifyRequest(message: unknown): string {
+  return or(TEXT, "")(message, "identify", refuseAll);
+}
 
 /** Throws TypeError. */
 export function readAcquireRequest(message: unknown): AcquireRequest {
@@ -94,7 +102,7 @@ export function readAcquireRequest(message: unknown): AcquireRequest {
 
 const readWindow = whole<Window>({ startMs: NUMBER, used: NUMBER, limit: NUMBER }, {});
 
-/** What is absent is as the isolate knows it. */
+/** What is absent is as the isolate knows it; without `leased`, nothing is leased. */
 const STATUS = {
   revision: NUMBER,
   nowMs: NUMBER,
@@ -108,25 +116,27 @@ const readResult = fields<Result>({
   ...STATUS,
   admitted: COUNT,
   refused: COUNT,
-  share: NUMBER,
+  share: PART,
   retryMs: NUMBER,
-  lease: whole<Lease>({ id: NUMBER, size: NUMBER, grantedMs: NUMBER, durationMs: NUMBER }, {}),
+  lease: whole<Lease>({ id: WHOLE, size: WHOLE, grantedMs: NUMBER, durationMs: NUMBER }, {}),
 });
 
 export const readDay = whole<DayTotals, "startMs">(
   { startMs: NUMBER },
   {
-    admitted: COUNT,
-    refusedByMinute: COUNT,
-    refusedByDay: COUNT,
-    busiestMinute: COUNT,
-    lastAdmittedMs: COUNT,
-    lastRefusedMs: COUNT,
+    admitted: AMOUNT,
+    refusedByMinute: AMOUNT,
+    refusedByDay: AMOUNT,
+    busiestMinute: AMOUNT,
+    lastAdmittedMs: AMOUNT,
+    lastRefusedMs: AMOUNT,
   },
 );
 
-type Answer = Omit<RecordAnswer, "record"> & { record?: KeyRecord | null; unavailable?: string };
-type Usage = { status: Partial<Status>; days: readonly DayTotals[] };
+type Parts = { record?: KeyRecord | null; result?: Result; usage?: Usage };
+/** An answer as it is read: the record may be absent, or the object may have none. */
+type Read<Answer> = Omit<Answer, keyof Parts> & Partial<NoRecord> & Pick<Parts, "record">;
+type Usage = Omit<NonNullable<UsageAnswer["usage"]>, "status"> & { status: Partial<Status> };
 
 const ANSWER = {
   record: nullable(readKeyRecord),
@@ -135,9 +145,12 @@ const ANSWER = {
   recordMs: NUMBER,
   unavailable: TEXT,
 };
-const readAnswer = fields<Answer>(ANSWER);
-const readCounted = fields<Answer & { result?: Result }>({ ...ANSWER, result: optional(readResult) });
-const readUsed = fields<Answer & { usage?: Usage }>({
+const readAnswer = fields<Read<RecordAnswer>>(ANSWER);
+const readCounted = fields<Read<AcquireAnswer> & Pick<Parts, "result">>({
+  ...ANSWER,
+  result: optional(readResult),
+});
+const readUsed = fields<Read<UsageAnswer> & Pick<Parts, "usage">>({
   ...ANSWER,
   usage: optional(fields<Usage>({ status: fields<Partial<Status>>(STATUS), days: list(readDay) })),
 });
@@ -171,7 +184,7 @@ export function readUsageAnswer(message: unknown, known: Known): UsageAnswer | N
   return { ...answer, usage: { ...usage, status } };
 }
 
-function withRecord(answer: Answer, known: Known): RecordAnswer | NoRecord {
+function withRecord(answer: Read<RecordAnswer>, known: Known): RecordAnswer | NoRecord {
   const { record, unavailable, recordMs, ...rest } = answer;
   const waited = recordMs === undefined ? {} : { recordMs };
   if (unavailable !== undefined) return { unavailable, ...waited };

@@ -41,7 +41,7 @@
 // PREVENTS  A lease that two objects credit.
 //
 // RULE      An answer says which share of the key's recent requests came from its isolate. Without the object, an isolate admits its share.
-// PREVENTS  A limit that each isolate admits once.
+// PREVENTS  An outage in which each of several isolates that share a key admits the whole limit.
 //
 // RULE      A release only adds fields, each with a default in messages.ts. No field changes its meaning, and no method its name.
 // PREVENTS  Calls between old and new code that fail, for minutes after a deployment or a rollback (docs/migrations.md).

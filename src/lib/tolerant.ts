@@ -13,18 +13,30 @@ export const refuseAll: Refuse = (problem) => {
 
 const reader =
   <Value>(what: string, is: (value: unknown) => boolean): Reader<Value | undefined> =>
-  (value, path, refuse) =>
-    value === undefined || is(value) ? (value as Value) : refuse(`${path} is no ${what}: ${String(value)}`);
+  (value, path, refuse) => {
+    if (value === undefined || is(value)) return value as Value;
+    const isPrimitive = ["number", "string", "boolean"].includes(typeof value);
+    return refuse(`${path} is no ${what}: ${isPrimitive ? value : tagOf(value)}`);
+  };
+
+/** `Object` for what is neither a primitive value nor an object of another kind, such as an array or a Map. */
+const tagOf = (value: unknown) => Object.prototype.toString.call(value).slice("[object ".length, -1);
 
 export const NUMBER = reader<number>("finite number", Number.isFinite);
+export const WHOLE = reader<number>(
+  "whole number from 0 on",
+  (value) => Number.isSafeInteger(value) && (value as number) >= 0,
+);
+/** A part of a whole. */
+export const PART = reader<number>(
+  "number from 0 to 1",
+  (value) => typeof value === "number" && value >= 0 && value <= 1,
+);
 /** May be Number.POSITIVE_INFINITY. */
 export const TIME = reader<number>("time", (value) => typeof value === "number" && value > -1 / 0);
 export const TEXT = reader<string>("string", (value) => typeof value === "string");
 export const FLAG = reader<boolean>("boolean", (value) => typeof value === "boolean");
-const OBJECT = reader<Record<string, unknown>>(
-  "object",
-  (value) => typeof value === "object" && value !== null,
-);
+const OBJECT = reader<Record<string, unknown>>("object", (value) => tagOf(value) === "Object");
 const LIST = reader<unknown[]>("array", Array.isArray);
 const MAP = reader<Map<string, unknown>>("Map", (value) => value instanceof Map);
 

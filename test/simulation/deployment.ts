@@ -23,6 +23,8 @@ export interface Deployment {
   /** Of each minute. */
   admitted: number[];
   refused: number[];
+  /** How many requests the day's count shows at the end. */
+  counted: number;
   /** When the first request of each minute was admitted, in milliseconds since its beginning. */
   firstMs: number[];
   /** What the object or an isolate has thrown. */
@@ -116,8 +118,20 @@ export async function deploy({ alter, lacksIdentify = false }: Options): Promise
   });
   await world.run().catch((error: Error) => thrown.push(error.message));
   const { local, calls } = world.counts;
+  const counted = world.usage().status.windows.day.used;
   const waitedMs = Math.max(...world.waits.map(({ ms }) => ms));
-  return { admitted, refused, firstMs, thrown, broken: world.broken, noNumbers, waitedMs, local, calls };
+  return {
+    admitted,
+    refused,
+    counted,
+    firstMs,
+    thrown,
+    broken: world.broken,
+    noNumbers,
+    waitedMs,
+    local,
+    calls,
+  };
 }
 
 export interface Restart {

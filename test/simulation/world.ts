@@ -676,7 +676,8 @@ export class World {
     this.expect(!isLifted || this.hasStepped, () => "a ban has outlived its lift");
     if (isLocal) counts.local += 1;
     this.isDirty ||= isLocal;
-    if (client === isolate.client) this.#expectNoRise(decision, isolate);
+    // What an isolate refuses by its share may be left for others.
+    if (client === isolate.client && (admitted || !isLocal)) this.#expectNoRise(decision, isolate);
     if (!admitted) {
       const named = tighterWindow(decision);
       this.expect(left(decision, named) === 0, () => `refused with ${left(decision, named)} left`);

@@ -218,6 +218,7 @@ const PHRASES: Record<string, string[]> = {
     "at most {MAX_CALLS} calls a second",
     `a Free key (${free.minute} a minute)`,
     "after {REVALIDATE_MS / 1000} of their",
+    "admits {UNKNOWN_SHARE}. For a second",
     "More than {MAX_DECISIONS} batches are merged",
   ],
   "docs/operating.md": [
@@ -294,7 +295,12 @@ const PHRASES: Record<string, string[]> = {
 };
 
 /** Numbers that documents have in words. */
-const SPOKEN: Record<number, string> = { 0.25: "a quarter", 0.5: "half", 1000000: "a million" };
+const SPOKEN: Record<number, string> = {
+  0.1: "a tenth",
+  0.25: "a quarter",
+  0.5: "half",
+  1000000: "a million",
+};
 
 it.each(Object.entries(PHRASES))("%s says what the code does", (document, phrases) => {
   const filled = phrases.map((phrase) =>

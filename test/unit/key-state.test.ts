@@ -607,6 +607,13 @@ describe("without the object, an isolate admits", () => {
       return state;
     }) as [KeyState, KeyState];
     expect([admittedAlone(some), admittedAlone(few)]).toEqual([30, 1]);
+    // The next minute is another one, and of the day a tenth of what is left.
+    expect([admittedAlone(some, NOW_MS + 60_000), admittedAlone(few, NOW_MS + 60_000)]).toEqual([30, 1]);
+    const old = newState({
+      windows: { ...windows, minute: { ...minute, used: 298 } },
+      share: undefined as never,
+    });
+    expect(admittedAlone(old)).toBe(1);
   });
 
   it("a share that is no whole number rounded so that many isolates together, and one over many minutes, admit about their shares", () => {
@@ -624,13 +631,46 @@ describe("without the object, an isolate admits", () => {
   });
 });
 
-it("a refusal without the object names the window whose share is used up", () => {
-  const day = { ...RESULT.windows.day, used: LIMITS.day - 8 };
-  const state = newState({ share: 0.25, windows: { ...RESULT.windows, day } });
-  const decisions = [0, 1, 2].map(() => state.decideAlone(NOW_MS + 100));
-  expect(decisions.map(({ admitted }) => admitted)).toEqual([true, true, false]);
-  expect(decisions[2]?.windows).toMatchObject({ minute: { used: 2 }, day: { used: LIMITS.day } });
-  expect(reported(state).decisions).toMatchObject([{ admitted: 2, refused: 1, refusedByDay: 1 }]);
+it("a refusal because the share is used up names the minute, also if it is the share of the day; one of a full day names the day", () => {
+  const refused = (share: number) => {
+    const day = { ...RESULT.windows.day, used: LIMITS.day - 8 };
+    const state = newState({ share, windows: { ...RESULT.windows, day } });
+    const decisions = Array.from({ length: 9 }, () => state.decideAlone(NOW_MS + 100));
+    const last = decisions.find(({ admitted }) => !admitted);
+    return [
+      decisions.filter(({ admitted }) => admitted).length,
+      last?.windows.minute.used,
+      last?.windows.day.used,
+    ];
+  };
+  expect(refused(0.25)).toEqual([2, LIMITS.minute, LIMITS.day - 6]);
+  expect(refused(1)).toEqual([8, 8, LIMITS.day]);
+});
+
+it("what was refused because the share was used up still shows as remaining once the object answers again", () => {
+  const state = newState({ share: 0.01 });
+  const shown = (nowMs: number) => state.show(state.decideAlone(nowMs)).windows.minute.used;
+  expect([shown(NOW_MS + 100), shown(NOW_MS + 100), shown(NOW_MS + 100), shown(NOW_MS + 100)]).toEqual([
+    1, 2, 3, 300,
+  ]);
+  state.wait({ arrivedMs: NOW_MS + 200 });
+  const minute = { ...RESULT.windows.minute, used: 9 };
+  const waiter: Waiter = { arrivedMs: NOW_MS + 200 };
+  state.wait(waiter);
+  callFor(state, { revision: 2, admitted: 2, windows: { ...RESULT.windows, minute } }, NOW_MS + 210);
+  expect(waiter.outcome?.decision && state.show(waiter.outcome.decision).windows.minute.used).toBe(9);
+});
+
+it("the share of a minute does not say who has used the day", () => {
+  const windows = { ...RESULT.windows, minute: { ...RESULT.windows.minute, used: 200 } };
+  const state = newState({ share: 1, windows });
+  // It has had all requests of the day so far, and then others get most of them.
+  for (let minute = 0; minute < 10; minute += 1) admittedAlone(state, NOW_MS + minute * 60_000);
+  const day = { ...RESULT.windows.day, used: 1_100 };
+  const minute = { ...RESULT.windows.minute, startMs: MINUTE_MS + 600_000 };
+  const status = { nowMs: MADE_MS + 600_000, windows: { minute, day } };
+  callFor(state, { revision: 2, share: 0.1, ...status }, NOW_MS + 600_000);
+  expect(admittedAlone(state, NOW_MS + 600_100)).toBe(30);
 });
 
 it("for a second after a failed call, requests that exceed the share are refused without a call", () => {
@@ -642,6 +682,24 @@ it("for a second after a failed call, requests that exceed the share are refused
   state.failCall(state.beginCall("request", NOW_MS + 1_120), new Error("away"), NOW_MS + 1_130);
   callFor(state, { revision: 2, share: 0.01 }, NOW_MS + 1_140);
   expect(state.arrive(NOW_MS + 1_170).decision).toBeUndefined();
+  // Also of a key of which the isolate knows only the record.
+  const cold = new KeyState("A", () => 0);
+  cold.learnRecord(
+    { record: recordOf([FIRST_SECRET], { minute: 4, day: 9 }), usableMs: 30_000 },
+    NOW_MS,
+    NOW_MS,
+  );
+  for (const index of [0, 1]) cold.wait({ arrivedMs: NOW_MS + index });
+  cold.failCall(cold.beginCall("request", NOW_MS + 100), new Error("away"), NOW_MS + 110);
+  expect(cold.arrive(NOW_MS + 111).decision).toMatchObject({ admitted: false, by: "local" });
+});
+
+it("a share stays known if an answer lacks it, or is that of an isolate without requests", () => {
+  const state = newState({ share: 0.5 });
+  callFor(state, { revision: 2, share: undefined as never }, NOW_MS + 30);
+  callFor(state, { revision: 3, share: 0 }, NOW_MS + 60);
+  expect(admittedAlone(state)).toBe(100);
+  expect(admittedAlone(state)).toBe(50);
 });
 
 it("a decision without the object has the time by the object's clock, also if that has stepped back before its minute", () => {

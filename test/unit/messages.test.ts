@@ -86,16 +86,27 @@ describe.each([released])("release 1.0.0", (release) => {
 });
 
 it.each([
-  ["requests", "5", "acquire.requests is no finite number: 5"],
-  ["requests", Number.POSITIVE_INFINITY, "acquire.requests is no finite number: Infinity"],
-  ["requests", null, "acquire.requests is no finite number: null"],
+  ["requests", "5", "acquire.requests is no whole number from 0 on: 5"],
+  ["requests", Number.POSITIVE_INFINITY, "acquire.requests is no whole number from 0 on: Infinity"],
+  ["requests", null, "acquire.requests is no whole number from 0 on: Null"],
+  ["requests", -200, "acquire.requests is no whole number from 0 on: -200"],
+  ["requests", 1.5, "acquire.requests is no whole number from 0 on: 1.5"],
+  ["revision", 2 ** 53, "acquire.revision is no whole number from 0 on: 9007199254740992"],
+  ["recent", "5", "acquire.recent is no finite number: 5"],
   ["client", 5, "acquire.client is no string: 5"],
   ["wantsLease", 1, "acquire.wantsLease is no boolean: 1"],
   ["lease", 5, "acquire.lease is no object: 5"],
-  ["decisions", {}, "acquire.decisions is no array: [object Object]"],
-  ["decisions", [null], "acquire.decisions is no object: null"],
+  ["lease", [], "acquire.lease is no object: Array"],
+  ["decisions", { toString: 1 }, "acquire.decisions is no array: Object"],
+  ["decisions", [null], "acquire.decisions is no object: Null"],
+  ["decisions", [{ admitted: -1 }], "acquire.decisions.admitted is no whole number from 0 on: -1"],
 ])("a call whose %s is %s is refused", (name, value, problem) => {
   expect(() => readAcquireRequest(replaced(request, name, value))).toThrow(new TypeError(problem));
+});
+
+it.each([-0.1, 1.1, "1"])("an answer with a share of %s is refused", (share) => {
+  const problem = `acquire.result.share is no number from 0 to 1: ${share}`;
+  expect(() => readAnswer(replaced(answer, "result.share", share))).toThrow(new TypeError(problem));
 });
 
 it("unknown fields are ignored", () => {
@@ -133,6 +144,8 @@ describe("a call", () => {
     const { decisions } = readAcquireRequest(without(request, "decisions.*.number", "decisions.*.atMs"));
     const latest = Number.MAX_SAFE_INTEGER;
     expect(decisions).toEqual([{ ...request.decisions[0], number: latest, atMs: latest }]);
+    // Otherwise it would replace what its call was charged.
+    expect(readAcquireRequest(without(request, "decisions.*.admitted")).decisions).toEqual([]);
   });
 });
 

@@ -471,3 +471,20 @@ it("an isolate's share counts what it has used of its lease, and what it has dec
   const { share } = key.acquire(0, { decisions, lease: { id: lease.id, used: 5, isOver: true } });
   expect(share?.toFixed(3)).toBe(((1 + 10 / 2) / (1 + 10 / 2 + 10)).toFixed(3));
 });
+
+it("a call that says nothing of its lease gets no other one, and what was leased stays charged", () => {
+  const key = newKey({ minute: 300, day: 1_000 });
+  const { lease, windows } = acquireAsBefore(key, HOT);
+  assert(lease);
+  const silent = { ...HOT, lease: undefined as never };
+  expect(key.acquire(1, silent)).toMatchObject({ windows: { minute: { used: windows.minute.used + 1 } } });
+  expect(key.acquire(1, silent)).not.toHaveProperty("lease");
+  expect(key.acquire(1, HOT).windows.minute.used).toBeGreaterThanOrEqual(windows.minute.used + 3);
+});
+
+it("a call that does not say whose it is is counted each time, and not remembered", () => {
+  const key = newKey({ minute: 300, day: 1_000 });
+  const nobody = { client: "", number: 1, wantsLease: false };
+  expect([key.acquire(2, nobody).admitted, key.acquire(2, nobody).admitted]).toEqual([2, 2]);
+  expect([key.quota.counts.minute.used, key.quota.clients.size]).toEqual([4, 0]);
+});

@@ -200,6 +200,35 @@ it("the stored value has the record as it was last read, also if that changes no
   expect((await acquire(id, batch(1))).windows.minute).toMatchObject({ limit: 300, used: 2 });
 });
 
+it("an object that knows a lower revision than an isolate goes on from that, but not from one that no object can have told", async () => {
+  const { id } = await newObject();
+  const told = async (revision: number) => (await acquire(id, batch(1, { revision }))).revision;
+  const laterMs = Date.now() + 60_000;
+  expect(await told(laterMs)).toBe(laterMs + 1);
+  expect(await told(Number.MAX_SAFE_INTEGER)).toBe(Date.now() + DAY_MS + 1);
+  expect(await told(0)).toBe(Date.now() + DAY_MS + 2);
+  expect(await usedOf(id)).toEqual([3, 3]);
+});
+
+it("an object starts from a damaged value, and logs what was wrong", async () => {
+  const { id, object } = await newObject();
+  await acquire(id, batch(5));
+  await runInDurableObject(object, (_: ApiKey, { storage }) => {
+    const state = storage.kv.get<{ quota: { counts: { minute: { used: unknown } } } }>("state");
+    assert(state);
+    state.quota.counts.minute.used = "5";
+    storage.kv.put("state", state);
+  });
+  await evictDurableObject(object);
+  takeLogLines();
+  expect(await acquire(id, batch(1))).toMatchObject({ admitted: 0, refused: 1 });
+  const cause = "state.quota.counts.minute.used is no finite number: 5";
+  expect(linesOf(id)).toEqual([expect.objectContaining({ event: "state_damaged", keyId: id, cause })]);
+  pass(60_000);
+  expect(await usedOf(id)).toEqual([0, 5]);
+  expect((await acquire(id, batch(1))).admitted).toBe(1);
+});
+
 it("the stored value has nothing of a wrong secret, and does not exist for a key that does not exist or was not used", async () => {
   const used = await newObject();
   await acquire(used.id, batch(1));

@@ -22,7 +22,6 @@ import {
   startOfWindowMs,
   UNUSED_COUNT,
   WINDOW_NAMES,
-  WINDOW_SECONDS,
   type WindowName,
   withLimits,
 } from "../../rate-limit/windows.ts";
@@ -35,6 +34,7 @@ import {
   type Lease,
   type LocalDecision,
   MAX_WAIT_MS,
+  MINUTE_MS,
   RATE_MS,
   type RecordAnswer,
   type Status,
@@ -146,9 +146,9 @@ export class KeyState {
   #number = 0;
   /** Its part of the key's recent requests, as the object last reported it; undefined if it has not. */
   #share: number | undefined;
-  /** How many requests the isolate has admitted in each window. */
-  readonly #own: Counts = { ...NOTHING_USED };
-  /** Where its share of each window begins to be rounded up: a number in [0, 1), drawn when it is needed. */
+  /** How many requests the isolate has admitted in the minute. */
+  #own = UNUSED_COUNT;
+  /** Where its share of each minute begins to be rounded up: a number in [0, 1), drawn when it is needed. */
   #phase: number | undefined;
   readonly #random: () => number;
   /** What responses have shown. Leases that come back must not make Remaining rise. */
@@ -269,6 +269,8 @@ export class KeyState {
 
   /** A decision as the response shows it: leases of other isolates that have come back stay hidden until the window ends. */
   show(decision: KeyDecision): KeyDecision {
+    // What such a refusal shows as used are requests that this isolate must not admit, and others may.
+    if (decision.by === "local" && !decision.admitted) return decision;
     const windows = mapWindows(decision.windows, (each, name) => {
       const shown = this.#shown[name];
       const used = shown.startMs === each.startMs ? Math.max(shown.used, each.used) : each.used;
@@ -325,13 +327,11 @@ export class KeyState {
     return { ...view, admitted: true, by: "lease" };
   }
 
-  #noteAdmitted(admitted: number, windows: KeyWindows): void {
-    for (const name of WINDOW_NAMES) {
-      const { startMs } = windows[name];
-      const own = this.#own[name];
-      if (startMs === own.startMs) own.used += admitted;
-      else this.#own[name] = { startMs, used: admitted };
-    }
+  #noteAdmitted(admitted: number, { minute }: KeyWindows): void {
+    const { startMs, used } = this.#own;
+    // A repeated call can bring the minute before.
+    if (minute.startMs < startMs) return;
+    this.#own = { startMs: minute.startMs, used: minute.startMs === startMs ? used + admitted : admitted };
   }
 
   /** Whether the lease has a request left. Its time may be over. */
@@ -359,17 +359,17 @@ export class KeyState {
 
   /** Refuses a request if a window is full and no lease can make room before its end, or if the share is used up just after a call has failed. */
   #refuse(nowMs: number): KeyDecision | undefined {
-    const isAway = leftOf(this.#away, nowMs) > 0;
     const { leased = NONE, loans } = this.#status ?? {};
     const known = this.#windows(nowMs);
-    const windows = isAway ? this.#fullAlone(known) : giveBack(known, leased);
+    const isAlone = leftOf(this.#away, nowMs) > 0 && this.#leftAlone(known) <= 0;
+    const windows = isAlone ? fullAlone(known) : giveBack(known, leased);
     const isFull = WINDOW_NAMES.some(
-      (name) => remaining(windows[name]) === 0 && (isAway || leftOf(loans?.[name] ?? OVER, nowMs) > 0),
+      (name) => remaining(windows[name]) === 0 && leftOf(loans?.[name] ?? OVER, nowMs) > 0,
     );
-    if (!isFull) return undefined;
+    if (!isAlone && !isFull) return undefined;
     const refusedByDay = remaining(windows.day) === 0 ? 1 : 0;
     this.#addDecision({ atMs: this.#decidedMs(nowMs), admitted: 0, refused: 1, refusedByDay });
-    return { admitted: false, by: isAway ? "local" : "full", nowMs: this.#objectMs(nowMs), windows };
+    return { admitted: false, by: isAlone ? "local" : "full", nowMs: this.#objectMs(nowMs), windows };
   }
 
   // Requests that wait.
@@ -538,7 +538,8 @@ export class KeyState {
     this.learnStatus(result, sentMs, nowMs, true);
     const lease = this.#learnLease(call, result.lease, nowMs);
     if (lease !== undefined && call.reason === "request") this.#timers = lend(sentMs, MAX_UNATTENDED_MS);
-    if (result.share !== undefined) this.#share = Math.min(1, Math.max(0, result.share));
+    // An isolate that has reported no request yet has no share.
+    if (result.share) this.#share = result.share;
     const windows = this.#adjust(result.windows);
     this.#noteAdmitted(result.admitted, windows);
     this.#away = OVER;
@@ -623,47 +624,42 @@ export class KeyState {
 
   /** Decides requests by what is known. `number`: that of the call that has sent them. */
   #decideWithout(waiters: readonly Waiter[], failure: unknown, nowMs: number, number?: number): void {
-    const atMs = this.#decidedMs(nowMs);
     const windows = this.#windows(nowMs);
-    const left = { minute: this.#leftAlone(windows, "minute"), day: this.#leftAlone(windows, "day") };
-    const admitted = Math.max(0, Math.min(waiters.length, left.minute, left.day));
+    const admitted = Math.max(0, Math.min(waiters.length, this.#leftAlone(windows)));
     const refused = waiters.length - admitted;
-    this.#addDecision({ atMs, admitted, refused, refusedByDay: left.day <= admitted ? refused : 0 }, number);
     const after = add(windows, admitted);
+    const full = fullAlone(after);
+    const refusedByDay = remaining(full.day) === 0 ? refused : 0;
+    this.#addDecision({ atMs: this.#decidedMs(nowMs), admitted, refused, refusedByDay }, number);
     this.#noteAdmitted(admitted, after);
     const result = { admitted, refused, by: "local", windows: after, nowMs: this.#objectMs(nowMs) } as const;
-    this.#settle(waiters, result, this.#fullAlone(after), failure);
+    this.#settle(waiters, result, full, failure);
   }
 
-  /** The windows of a refusal without the object: what exceeds the share of this isolate counts as used. */
-  #fullAlone(windows: KeyWindows): KeyWindows {
-    return mapWindows(windows, (each, name) =>
-      this.#leftAlone(windows, name) > 0 ? each : { ...each, used: Math.max(each.used, each.limit) },
-    );
+  /** How many more requests the isolate admits without the object. `windows`: as requests see them. */
+  #leftAlone(windows: KeyWindows): number {
+    const { minute } = windows;
+    const own = this.#own.startMs === minute.startMs ? this.#own.used : 0;
+    const part = (requests: number) => this.#partOf(Math.max(0, requests), minute.startMs);
+    const left = WINDOW_NAMES.map((name) => {
+      const { startMs, limit, used } = windows[name];
+      // The object may admit the requests of a call under way.
+      const known = limit - used - (this.#call?.request.requests ?? 0);
+      // What the isolate has admitted since the object has last counted, and what is left of its lease, are its own.
+      const counted = this.#status?.windows[name];
+      const since = used - (counted?.startMs === startMs ? counted.used : 0);
+      return Math.min(known, part(limit - used + since) - since);
+    });
+    // The share is that of a minute, so it does not say who has used the day.
+    return Math.min(...left, part(minute.limit) - own);
   }
 
-  /** How many more requests the isolate admits in a window without the object. `windows`: as requests see them. */
-  #leftAlone(windows: KeyWindows, name: WindowName): number {
-    const { startMs, limit, used } = windows[name];
-    const own = this.#own[name].startMs === startMs ? this.#own[name].used : 0;
-    // The object may admit the requests of a call under way.
-    const known = limit - used - (this.#call?.request.requests ?? 0);
-    if (this.#share === undefined)
-      return Math.min(known, Math.max(1, Math.floor(limit * UNKNOWN_SHARE)) - own);
-    const share = this.#share;
-    // Rounded up in as many windows as the share says, by each isolate in others.
+  /** This isolate's part of so many requests, in the minute that began at `startMs`. */
+  #partOf(requests: number, startMs: number): number {
+    if (this.#share === undefined) return Math.max(1, Math.floor(UNKNOWN_SHARE * requests));
+    // Rounded up in as many minutes as the share says, by each isolate in others.
     this.#phase ??= this.#random();
-    const turn = (this.#phase + (startMs / WINDOW_SECONDS[name] / 1000) * GOLDEN) % 1;
-    const part = (requests: number) => Math.floor(share * Math.max(0, requests) + turn);
-    // What the isolate has admitted since the object has last counted, and what is left of its lease, are its own.
-    const sinceCounted = used - this.#countedIn(startMs, name);
-    return Math.min(known, part(limit) - own, part(limit - used + sinceCounted) - sinceCounted);
-  }
-
-  /** The requests of a window that began at `startMs`, as the object last counted them. */
-  #countedIn(startMs: number, name: WindowName): number {
-    const counted = this.#status?.windows[name];
-    return counted?.startMs === startMs ? counted.used : 0;
+    return Math.floor(this.#share * requests + ((this.#phase + (startMs / MINUTE_MS) * GOLDEN) % 1));
   }
 
   /** Adds a local decision: to the latest one if no call has begun since and the minute is the same. */
@@ -716,6 +712,16 @@ export class KeyState {
     this.#needsReport = hasNews && !this.mayReport(nowMs);
     return hasNews && !this.#needsReport;
   }
+}
+
+/**
+ * The windows of a refusal without the object. If only the share of the isolate is used up, they show a full minute: the object may answer
+ * again by the next one.
+ */
+function fullAlone(windows: KeyWindows): KeyWindows {
+  const name = remaining(windows.day) === 0 ? "day" : "minute";
+  const { limit, used } = windows[name];
+  return { ...windows, [name]: { ...windows[name], used: Math.max(used, limit) } };
 }
 
 /** What the object is told about a lease. A used-up one is over, so the next is a new one. */

@@ -7,7 +7,7 @@
 import { DurableObject } from "cloudflare:workers";
 import { logRun } from "../../http/log.ts";
 import { RUNTIME } from "../../lib/runtime.ts";
-import { readAcquireRequest } from "../messages.ts";
+import { readAcquireRequest, readIdentifyRequest } from "../messages.ts";
 import {
   type AcquireAnswer,
   type AcquireRequest,
@@ -104,16 +104,17 @@ export class ApiKey extends DurableObject<Env> {
     // A repeated call gets its result, although the secret's grace may have ended since the call was counted.
     if (isInvalid && !isCounted(this.#memory.quota, request)) return answer;
     const known = liftBan(this.#memory.quota, record.bansLiftedUntilMs);
-    // A value without a revision may have been stored.
-    const before = { ...known, revision: Math.max(known.revision, request.revision) };
+    // A value without a revision may have been stored. The bound is for a number that no object has told.
+    const told = Math.min(request.revision, nowMs + DAY_MS);
+    const before = { ...known, revision: Math.max(known.revision, told) };
     const { result, quota } = acquire(before, record.limits, request, nowMs);
     this.#change(quota, request);
     return { ...answer, result };
   }
 
   /** The record, with the secret that has this SHA-256 if that exists. Counts nothing. */
-  identify(secret: string): Promise<RecordAnswer | NoRecord> {
-    return this.#record.answer(secret, true);
+  async identify(secret: string): Promise<RecordAnswer | NoRecord> {
+    return this.#record.answer(readIdentifyRequest(secret), true);
   }
 
   /** The status of the key, and the totals of its days. Changes no counts. */

@@ -13,7 +13,7 @@ import {
   whole,
 } from "../../lib/tolerant.ts";
 import { type Count, startOfWindowMs, type WindowName } from "../../rate-limit/windows.ts";
-import { COUNT, DECIDED, readDay, readKeyRecord } from "../messages.ts";
+import { AMOUNT, readDay, readKeyRecord } from "../messages.ts";
 import { MAX_LIMIT } from "../plans.ts";
 import { NEVER, NOTHING_UNWRITTEN, type Unwritten } from "./alarm.ts";
 import { type Client, type GrantedLease, type Quota, UNUSED_QUOTA } from "./quota.ts";
@@ -57,20 +57,22 @@ const readLease = whole<GrantedLease>(
 );
 
 const readQuota = fields<StoredQuota>({
-  revision: COUNT,
+  revision: AMOUNT,
   counts: fields<Counts>({ minute: readCount, day: readCount }),
-  refusals: fields<Quota["refusals"]>({ firstMs: COUNT, late: COUNT, maxLimit: COUNT }),
-  unleasedUntilMs: COUNT,
-  bannedUntilMs: COUNT,
-  reported: COUNT,
+  refusals: fields<Quota["refusals"]>({ firstMs: AMOUNT, late: AMOUNT, maxLimit: AMOUNT }),
+  unleasedUntilMs: AMOUNT,
+  bannedUntilMs: AMOUNT,
+  reported: AMOUNT,
   clients: byName(
     fields<Client>({
-      ...DECIDED,
-      number: COUNT,
-      recent: COUNT,
-      seenMs: COUNT,
-      lately: COUNT,
-      leaseMs: COUNT,
+      number: AMOUNT,
+      admitted: AMOUNT,
+      refused: AMOUNT,
+      refusedByDay: AMOUNT,
+      recent: AMOUNT,
+      seenMs: AMOUNT,
+      lately: AMOUNT,
+      leaseMs: AMOUNT,
       lease: readLease,
     }),
   ),
@@ -87,7 +89,7 @@ const readStored = fields<Omit<State, "quota" | "version"> & { quota: StoredQuot
   unwritten: fields<Unwritten>({
     banMs: or(TIME, NEVER),
     days: list(NUMBER),
-    usageMs: COUNT,
+    usageMs: AMOUNT,
   }),
 });
 
