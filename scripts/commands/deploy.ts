@@ -121,7 +121,7 @@ async function recover(
     if (previous === undefined) return `there is no previous version, so production stays ${build}`;
     state = `production is still ${build}, because the rollback failed`;
     const words = ["rollback", previous.id, "--yes", "--message", `${build} failed`, ...AT_ONCE];
-    await io.step(`Rolling back to ${previous.name}`, () => runWrangler(words));
+    await io.step(`Rolling back to ${previous.name}, objects of keys at once`, () => runWrangler(words));
     if (origin === undefined) return `rolled back to ${previous.name}, which was not tested`;
     state = `rolled back to ${previous.name}, which also fails`;
     // The previous version may report another build than its tag says, so only the failed build is ruled out.

@@ -57,6 +57,7 @@ describe.each([released])("release 1.0.0", (release) => {
     expect(readAcquireRequest(release.request)).toEqual(release.request);
     expect(readAcquireAnswer(release.answer, KNOWN)).toEqual(release.answer);
     expect(readUsageAnswer(release.usage, KNOWN)).toEqual(release.usage);
+    expect(readRecordAnswer(release.identified, KNOWN)).toEqual(release.identified);
     expect(readRecordAnswer(release.noRecord, KNOWN)).toEqual(release.noRecord);
     expect(readState(release.stored, 0, refuseAll)).toEqual(release.stored);
   });

@@ -48,14 +48,15 @@ export const request = {
   secret: "the first secret",
 };
 
-const ANSWER = { record: RECORD, usableMs: 26_719, isNew: false, recordMs: 12 };
+/** To a question about a secret. */
+export const identified = { record: RECORD, usableMs: 26_719, isNew: false, recordMs: 12 };
 
 export const answer = {
-  ...ANSWER,
+  ...identified,
   result: { ...STATUS, admitted: 1, refused: 0, share: 0.25, retryMs: 1_795_350_860_950, lease: LEASE },
 };
 
-export const usage = { ...ANSWER, usage: { status: STATUS, days: [DAY] } };
+export const usage = { ...identified, usage: { status: STATUS, days: [DAY] } };
 
 export const noRecord = { unavailable: "Error: the primary is away", recordMs: 2_000 };
 
