@@ -36,8 +36,8 @@
 //           covers.
 // PREVENTS  Counts that go back in an isolate, also after a crash.
 //
-// RULE      A call names the highest revision that its isolate knows. An object with a lower one has been replaced, and stores its state before
-//           it answers, which the platform refuses.
+// RULE      A call names the highest revision that its isolate knows, and an object with a lower one goes on from it. If the object has been
+//           replaced, what it has stored no longer covers its state. So it stores before it answers, which the platform refuses.
 // PREVENTS  A lease that two objects credit.
 //
 // RULE      An answer says which share of the key's recent requests came from its isolate. Without the object, an isolate admits its share.

@@ -40,6 +40,9 @@ import { daysOf } from "./totals.ts";
 /** From the start of the last request's day. */
 const KEPT_UNUSED_MS = 41 * DAY_MS;
 
+/** No object tells a higher one. Above it would be too little room for changes: each raises the revision, a safe integer. */
+const MOST_REVISION = (Number.MAX_SAFE_INTEGER - 1) / 2;
+
 /** Of the object's id, which is random: 64 bits tell the objects of a key's previews apart. */
 const OBJECT_ID_LENGTH = 16;
 
@@ -104,8 +107,8 @@ export class ApiKey extends DurableObject<Env> {
     // A repeated call gets its result, although the secret's grace may have ended since the call was counted.
     if (isInvalid && !isCounted(this.#memory.quota, request)) return answer;
     const known = liftBan(this.#memory.quota, record.bansLiftedUntilMs);
-    // A value without a revision may have been stored. The bound is for a number that no object has told.
-    const told = Math.min(request.revision, nowMs + DAY_MS);
+    // The isolate knows a higher one if another object has replaced this one, or if another release has stored none.
+    const told = Math.min(request.revision, MOST_REVISION);
     const before = { ...known, revision: Math.max(known.revision, told) };
     const { result, quota } = acquire(before, record.limits, request, nowMs);
     this.#change(quota, request);
@@ -201,14 +204,12 @@ export class ApiKey extends DurableObject<Env> {
   /** Keeps changed counts: in memory if what is stored covers them, otherwise as one row. Sets the alarm if it has something to do earlier. */
   #change(quota: Quota, request: AcquireRequest): void {
     const before = this.#memory;
-    // An isolate that knows a higher revision has asked an object that replaced this one. So this one stores, which Cloudflare refuses.
-    const isBehind = request.revision > before.quota.revision;
-    if (quota.revision === before.quota.revision && !isBehind) return;
+    if (quota.revision === before.quota.revision) return;
     const nowMs = this.#now();
     this.#activity.noteChange(nowMs);
     const after = { quota, unwritten: afterChange(before.unwritten, before.quota, quota, nowMs) };
     const settles = this.#settles;
-    if (settles && !isBehind && !this.#takesBack(request) && covers(this.#stored, quota)) {
+    if (settles && !this.#takesBack(request) && covers(this.#stored, quota)) {
       this.#keep(after);
       return;
     }
