@@ -10,15 +10,15 @@ it.each([1.5, 3])("one isolate alone admits exactly the limit, with %d times the
 });
 
 it.each([
-  [3, undefined],
-  [3, 0.7],
-  [10, undefined],
-  [10, 0.7],
-  [50, undefined],
-  [50, 0.7],
+  [3, "an equal part", undefined],
+  [3, "70 %", 0.7],
+  [10, "an equal part", undefined],
+  [10, "70 %", 0.7],
+  [50, "an equal part", undefined],
+  [50, "70 %", 0.7],
 ])(
-  "%i isolates, the first of which has %d of the requests, admit 0.8 to 1.2 times the limit together",
-  async (isolates, firstShare) => {
+  "%i isolates, the first of which has %s of the requests, admit 0.8 to 1.2 times the limit together",
+  async (isolates, _, firstShare) => {
     for (const [rate, seed] of [
       [1.5, 1],
       [3, 2],
