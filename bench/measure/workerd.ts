@@ -81,7 +81,7 @@ export async function startWorkers<const Sources extends readonly WorkerSource[]
   const cancelKill = onExit(kill);
   const bundles = new Map<string, Promise<string>>();
   const bundleOnce = ({ file, changes = [] }: Source, modules: string[] = []) => {
-    const id = JSON.stringify([file, changes]);
+    const id = JSON.stringify([file, changes, modules]);
     const code = bundles.get(id) ?? bundle(join(root, file), changes, modules);
     bundles.set(id, code);
     return code;
@@ -205,7 +205,7 @@ async function bundle(file: string, changes: readonly Change[], modules: string[
     target: "es2024",
     conditions: ["workerd", "worker", "browser"],
     external: ["cloudflare:*", "node:*", ...modules],
-    plugins: changes.map(replacement),
+    plugins: [replacements(changes)],
     keepNames: config.keep_names ?? true,
     define: { "process.env.NODE_ENV": '"production"' },
   });
@@ -214,14 +214,17 @@ async function bundle(file: string, changes: readonly Change[], modules: string[
   return output.text;
 }
 
-/** Makes a change while a file is read. Fails if the file does not have its text. */
-function replacement([file, from, to]: Change): Plugin {
+/** Makes changes while files are read: by one plugin, because esbuild asks no further one. Fails if a file does not have its text. */
+function replacements(changes: readonly Change[]): Plugin {
   const setup = ({ onLoad }: PluginBuild) =>
     onLoad({ filter: /\.ts$/ }, ({ path }) => {
-      if (path !== join(root, file)) return undefined;
-      const text = readFileSync(path, "utf8");
-      if (!text.includes(from)) throw new Error(`${file} does not have: ${from}`);
-      return { contents: text.replace(from, to), loader: "ts" };
+      const own = changes.filter(([file]) => path === join(root, file));
+      if (own.length === 0) return undefined;
+      const change = (text: string, [file, from, to]: Change) => {
+        if (!text.includes(from)) throw new Error(`${file} does not have: ${from}`);
+        return text.replace(from, () => to);
+      };
+      return { contents: own.reduce(change, readFileSync(path, "utf8")), loader: "ts" };
     });
-  return { name: `${file}: ${from}`, setup };
+  return { name: "changes", setup };
 }

@@ -43,10 +43,7 @@ const CONFIG = z.looseObject({
   d1_databases: D1_BINDINGS,
   durable_objects: z.looseObject({
     // `max_delay` is in seconds.
-    code_update_strategy: z.object({
-      mode: z.enum(["deferred", "immediate"]),
-      max_delay: z.optional(z.number()),
-    }),
+    code_update_strategy: z.object({ mode: z.literal("deferred"), max_delay: z.number() }),
   }),
   previews: z.looseObject({ d1_databases: D1_BINDINGS }),
 });

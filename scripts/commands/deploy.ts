@@ -7,7 +7,7 @@ import { runWrangler } from "../cloudflare/wrangler.ts";
 import {
   announce,
   buildName,
-  objectsKeepCodeMs,
+  minutesOfOldObjects,
   prepare,
   printDryRun,
   readWorker,
@@ -64,7 +64,7 @@ export default defineCommand({
       io.note(`Next: ${petstoreLine("keys create --name NAME --plan pro --remote")}`);
       return;
     }
-    const minutes = (await objectsKeepCodeMs()) / 60_000;
+    const minutes = await minutesOfOldObjects();
     io.note(`Objects of keys in use keep the code of ${previous.name} for up to ${minutes} minutes`);
     io.note(
       `To go back to ${previous.name}: ${projectLine("npx wrangler rollback", previous.id, ...AT_ONCE)}`,

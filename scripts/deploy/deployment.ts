@@ -52,10 +52,9 @@ export async function readWorker(): Promise<{ worker: string; hasRoutes: boolean
   );
 }
 
-/** How long objects of keys in use keep the code of the version before, at most: 0 if they start again at once. */
-export async function objectsKeepCodeMs(): Promise<number> {
-  const { mode, max_delay = 300 } = (await readConfig()).durable_objects.code_update_strategy;
-  return mode === "immediate" ? 0 : max_delay * 1000;
+/** How many minutes objects of keys in use keep the code of the version before, at most. */
+export async function minutesOfOldObjects(): Promise<number> {
+  return (await readConfig()).durable_objects.code_update_strategy.max_delay / 60;
 }
 
 /** Says what is deployed, and where. */

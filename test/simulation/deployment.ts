@@ -149,7 +149,7 @@ export interface Restart {
 /** How many requests of a minute's limit are not admitted because all isolates, and perhaps the object, are replaced before it is used up. */
 export async function costOfRestart({ limit, isolates, rate, ends, resets, seed }: Restart): Promise<number> {
   const random = new Random(seed);
-  const world: Observed = new Observed({
+  const world: World = new World({
     startMs: START_MS,
     limits: { minute: limit, day: 100 * limit },
     random: () => random.next(),

@@ -568,7 +568,7 @@ it("without the object, requests are admitted while the known windows have room,
   for (const each of waiters) state.wait(each);
   state.failCall(state.beginCall("request", NOW_MS + 30), new Error("away"), NOW_MS + 40);
   expect(waiters.map(({ outcome }) => outcome?.decision?.admitted)).toEqual([true, true, false]);
-  expect(state.decideAtOnce(NOW_MS + 50)).toMatchObject({ admitted: false, by: "local" });
+  expect(state.decideAtOnce(NOW_MS + 50)).toMatchObject({ admitted: false, by: "full" });
   const [batch] = reported(state, NOW_MS + 60).decisions;
   // With the last one, which is refused at once.
   expect(batch).toMatchObject({ number: 2, admitted: 2, refused: 2, refusedByDay: 2 });

@@ -361,15 +361,15 @@ export class KeyState {
   #refuse(nowMs: number): KeyDecision | undefined {
     const { leased = NONE, loans } = this.#status ?? {};
     const known = this.#windows(nowMs);
-    const isAlone = leftOf(this.#away, nowMs) > 0 && this.#leftAlone(known) <= 0;
-    const windows = isAlone ? fullAlone(known) : giveBack(known, leased);
+    const least = giveBack(known, leased);
     const isFull = WINDOW_NAMES.some(
-      (name) => remaining(windows[name]) === 0 && leftOf(loans?.[name] ?? OVER, nowMs) > 0,
+      (name) => remaining(least[name]) === 0 && leftOf(loans?.[name] ?? OVER, nowMs) > 0,
     );
-    if (!isAlone && !isFull) return undefined;
+    if (!isFull && (leftOf(this.#away, nowMs) === 0 || this.#leftAlone(known) > 0)) return undefined;
+    const windows = isFull ? least : fullAlone(known);
     const refusedByDay = remaining(windows.day) === 0 ? 1 : 0;
     this.#addDecision({ atMs: this.#decidedMs(nowMs), admitted: 0, refused: 1, refusedByDay });
-    return { admitted: false, by: isAlone ? "local" : "full", nowMs: this.#objectMs(nowMs), windows };
+    return { admitted: false, by: isFull ? "full" : "local", nowMs: this.#objectMs(nowMs), windows };
   }
 
   // Requests that wait.
@@ -640,7 +640,7 @@ export class KeyState {
   #leftAlone(windows: KeyWindows): number {
     const { minute } = windows;
     const own = this.#own.startMs === minute.startMs ? this.#own.used : 0;
-    const part = (requests: number) => this.#partOf(Math.max(0, requests), minute.startMs);
+    const part = (requests: number, startMs: number) => this.#partOf(Math.max(0, requests), startMs);
     const left = WINDOW_NAMES.map((name) => {
       const { startMs, limit, used } = windows[name];
       // The object may admit the requests of a call under way.
@@ -648,16 +648,16 @@ export class KeyState {
       // What the isolate has admitted since the object has last counted, and what is left of its lease, are its own.
       const counted = this.#status?.windows[name];
       const since = used - (counted?.startMs === startMs ? counted.used : 0);
-      return Math.min(known, part(limit - used + since) - since);
+      return Math.min(known, part(limit - used + since, startMs) - since);
     });
     // The share is that of a minute, so it does not say who has used the day.
-    return Math.min(...left, part(minute.limit) - own);
+    return Math.min(...left, part(minute.limit, minute.startMs) - own);
   }
 
-  /** This isolate's part of so many requests, in the minute that began at `startMs`. */
+  /** This isolate's part of so many requests, in the window that began at `startMs`. */
   #partOf(requests: number, startMs: number): number {
     if (this.#share === undefined) return Math.max(1, Math.floor(UNKNOWN_SHARE * requests));
-    // Rounded up in as many minutes as the share says, by each isolate in others.
+    // Rounded up in as many windows as the share says, by each isolate in others.
     this.#phase ??= this.#random();
     return Math.floor(this.#share * requests + ((this.#phase + (startMs / MINUTE_MS) * GOLDEN) % 1));
   }

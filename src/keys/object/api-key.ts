@@ -74,16 +74,16 @@ export class ApiKey extends DurableObject<Env> {
     super(ctx, env);
     const { runtime, findRecord, log } = options;
     const stored = ctx.storage.kv.get(STATE_KEY);
-    const { keyId, quota, read, unwritten } = readState(stored, runtime.now(), (cause) => {
-      log("state_damaged", { keyId: ctx.id.name, cause });
-      return undefined;
-    });
+    const problems: string[] = [];
+    const note = (problem: string) => void problems.push(problem);
+    const { keyId, quota, read, unwritten } = readState(stored, runtime.now(), note);
     this.#memory = { quota, unwritten };
     this.#stored = quota;
     this.#now = runtime.now;
     this.#options = options;
     // The platform does not hand over the name for an alarm, and the database may have lost the record.
     this.#keyId = ctx.id.name ?? keyId;
+    for (const cause of problems) log("state_damaged", { keyId: this.#keyId, cause });
     this.#record = new RecordReader(runtime, read, {
       load: async () => {
         if (this.#keyId === undefined) throw new Error("the object does not know its name");
