@@ -26,7 +26,8 @@
 //           what the call was charged.
 // PREVENTS  A request that is charged twice; a refusal that names a new window, which has room.
 //
-// RULE      The object credits a lease that the next call of its isolate does not name: the isolate has never received it.
+// RULE      The object credits a lease if the next call of its isolate says that the isolate holds another one, or none: the isolate has never
+//           received it. A call that says nothing of leases credits nothing.
 // PREVENTS  Leased requests that nobody can use.
 //
 // RULE      Before an answer is sent, what it says is stored or covered by what is stored, and that is durable (output gate).
@@ -43,7 +44,8 @@
 // RULE      An answer says which share of the key's recent requests came from its isolate. Without the object, an isolate admits its share.
 // PREVENTS  An outage in which each of several isolates that share a key admits the whole limit.
 //
-// RULE      A release only adds fields, each with a default in messages.ts. No field changes its meaning, and no method its name.
+// RULE      A release adds fields, each with a default in messages.ts, or in object/state.ts if it is stored. It removes none that a release
+//           reads to which one may roll back. No field changes its meaning, and no method its name.
 // PREVENTS  Calls between old and new code that fail, for minutes after a deployment or a rollback (docs/migrations.md).
 
 import { type KeyWindows, WINDOW_SECONDS, type WindowName } from "../rate-limit/windows.ts";

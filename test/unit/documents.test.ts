@@ -152,10 +152,11 @@ const FIGURES: Record<string, string> = {
     REQUESTS_PER_MINUTE, FRESH_MS, MAX_BODY_MS, MAX_BODY_BYTES, MAX_BODY_MS, MAX_BODY_MS, FRESH_MS / 2, FRESH_MS, 950, 20`,
   "docs/guarantees.md": `
     600_000, LEASE_MS, FAR_LEASE_MS, 300_000, RELEASE_MS, MAX_AGE_MS, MAX_WAIT_MS, LEASE_MS, FAR_LEASE_MS, CALL_DEADLINE_MS, MAX_WAIT_MS, 2_500, 5, 3, RETENTION_MS, FRESH_MS, USAGE_EVERY_MS,
-    600_000, REVISIONS, MAX_WAIT_MS, 1_000, 500,
+    600_000, REVISIONS, 1_800_000, MAX_WAIT_MS, 1_000, 500,
     STALE_IF_ERROR_MS, MAX_AGE_MS, REQUESTS_PER_MINUTE`,
   "docs/migrations.md": "300_000, 30_000, FRESH_MS",
-  "docs/deploying.md": "300_000, 10_000, 300_000, 300_000, RETRY_PAUSE_MS, 300_000, 300_000, 90_000",
+  "docs/deploying.md":
+    "300_000, 10_000, 300_000, 300_000, RETRY_PAUSE_MS, MAX_AGE_MS, 300_000, 300_000, 90_000",
   "docs/clients.md": "",
   "client/README.md": `
     RETENTION_MS, MAX_USAGE_AGE_MS, DAYS_KEPT * DAY_MS, 500, 1_000, 2_000, 4_000, 8_000, RETENTION_MS, 10_000, 90_000, 60_000,
@@ -218,7 +219,7 @@ const PHRASES: Record<string, string[]> = {
     "at most {MAX_CALLS} calls a second",
     `a Free key (${free.minute} a minute)`,
     "after {REVALIDATE_MS / 1000} of their",
-    "admits {UNKNOWN_SHARE}. For a second",
+    "admits {UNKNOWN_SHARE}, or one request",
     "More than {MAX_DECISIONS} batches are merged",
   ],
   "docs/operating.md": [

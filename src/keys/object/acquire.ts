@@ -62,7 +62,7 @@ export function acquire(quota: Quota, limits: Limits, request: AcquireRequest, n
   // During a ban nothing is counted, and the isolate refuses.
   const isBanned = nowMs < before.bannedUntilMs;
   const requests = isBanned ? 0 : request.requests;
-  // The next report credits a lease only if it names another one, or none.
+  // A lease of which calls say nothing stays charged as used, so their isolate gets no other one.
   const wantsLease = request.wantsLease && request.lease !== undefined && !isBanned;
   const admitted = Math.min(requests, room(withLimits(before.counts, limits)));
   const rest = requests - admitted;

@@ -46,7 +46,7 @@ const PHASES = [
   { workers: "older", objects: "/current", ms: 3_000 },
   { workers: "older", objects: "/older?immediate", ms: 1_750 },
 ] as const;
-/** Each object starts again twice, which costs a twentieth of the limit at most, and isolates may end with leases. */
+/** Each object starts again twice, which costs at most 7 % of the limit each time (docs/deploying.md). */
 const LEAST = 0.8 * LIMIT;
 
 it("no request fails, and no key gets more than its limit, while Workers and objects change to another release and back", async () => {
