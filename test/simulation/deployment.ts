@@ -22,7 +22,6 @@ const HANG_MS = 4_000;
 export interface Deployment {
   /** Of each minute. */
   admitted: number[];
-  refused: number[];
   /** How many requests the day's count shows at the end. */
   counted: number;
   /** When the first request of each minute was admitted, in milliseconds since its beginning. */
@@ -33,11 +32,6 @@ export interface Deployment {
   broken: string[];
   /** Where a message or what is stored has a number that is none. */
   noNumbers: string[];
-  /** The longest wait of a request. */
-  waitedMs: number;
-  /** Decisions without the object. */
-  local: number;
-  calls: number;
 }
 
 /** A world that goes on after a guarantee was broken. */
@@ -92,17 +86,15 @@ export async function deploy({ alter, lacksIdentify = false }: Options): Promise
   });
   const isolates = Array.from({ length: ISOLATES }, () => world.newIsolate());
   const at = (ms: number, run: () => unknown) => world.time.after(START_MS + ms - world.time.nowMs, run);
-  const [admitted, refused] = [Array(MINUTES).fill(0), Array(MINUTES).fill(0)];
+  const admitted = Array(MINUTES).fill(0);
   const firstMs = Array(MINUTES).fill(Number.POSITIVE_INFINITY);
   const ask = async () => {
     const asked = world.ask(random.pick(...isolates));
     const decision = await asked.catch((error: Error) => void thrown.push(error.message));
-    if (decision === undefined) return;
+    if (!decision?.admitted) return;
     const minute = (decision.windows.minute.startMs - START_MS) / MINUTE_MS;
-    const counts = decision.admitted ? admitted : refused;
-    counts[minute] += 1;
-    if (decision.admitted)
-      firstMs[minute] = Math.min(firstMs[minute], world.time.nowMs - START_MS - minute * MINUTE_MS);
+    admitted[minute] += 1;
+    firstMs[minute] = Math.min(firstMs[minute], world.time.nowMs - START_MS - minute * MINUTE_MS);
   };
   for (let sent = 0; sent < MINUTES * REQUESTS; sent += 1)
     at(((sent + random.next()) * MINUTE_MS) / REQUESTS, () => void ask());
@@ -117,21 +109,8 @@ export async function deploy({ alter, lacksIdentify = false }: Options): Promise
     hanging = undefined;
   });
   await world.run().catch((error: Error) => thrown.push(error.message));
-  const { local, calls } = world.counts;
   const counted = world.usage().status.windows.day.used;
-  const waitedMs = Math.max(...world.waits.map(({ ms }) => ms));
-  return {
-    admitted,
-    refused,
-    counted,
-    firstMs,
-    thrown,
-    broken: world.broken,
-    noNumbers,
-    waitedMs,
-    local,
-    calls,
-  };
+  return { admitted, counted, firstMs, thrown, broken: world.broken, noNumbers };
 }
 
 export interface Restart {

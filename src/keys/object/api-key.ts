@@ -1,8 +1,8 @@
 // The Durable Object that is an API key; its name is the key's id. It has the key's record (record-reader.ts) and counts its requests
-// (acquire.ts). Both are stored as one value, of a busy key with a reservation (reservation.ts), and the output gate holds the response
-// until that is durable, so a crash or an eviction admits nothing twice. Nothing is stored for a key that does not exist. Windows roll over
-// at the next call. The object's alarm, which survives a crash, stores the exact counts, writes bans and usage for operators (alarm.ts), and
-// deletes the storage after at least 40 days without a request.
+// (acquire.ts). Both are stored as one value (state.ts), of a busy key with a reservation (reservation.ts), and the output gate holds the
+// response until that is durable, so a crash or an eviction admits nothing twice. Nothing is stored for a key that does not exist. Windows
+// roll over at the next call. The object's alarm, which survives a crash, stores the exact counts, writes bans and usage for operators
+// (alarm.ts), and deletes the storage after at least 40 days without a request.
 
 import { DurableObject } from "cloudflare:workers";
 import { logRun } from "../../http/log.ts";

@@ -12,7 +12,7 @@ import {
   TIME,
   whole,
 } from "../../lib/tolerant.ts";
-import { type Count, startOfWindowMs, type WindowName } from "../../rate-limit/windows.ts";
+import { type Count, type Counts, startOfWindowMs } from "../../rate-limit/windows.ts";
 import { AMOUNT, readDay, readKeyRecord } from "../messages.ts";
 import { MAX_LIMIT } from "../plans.ts";
 import { NEVER, NOTHING_UNWRITTEN, type Unwritten } from "./alarm.ts";
@@ -44,9 +44,8 @@ export const NOTHING_STORED: State = {
   unwritten: NOTHING_UNWRITTEN,
 };
 
-type Counts = { [Name in WindowName]?: Count };
 /** Without its counts, and not yet at the time at which it is read. */
-type StoredQuota = Omit<Quota, "counts"> & { counts: Counts };
+type StoredQuota = Omit<Quota, "counts"> & { counts: Partial<Counts> };
 
 const readCount = whole<Count>({ startMs: NUMBER, used: NUMBER }, {});
 
@@ -58,7 +57,7 @@ const readLease = whole<GrantedLease>(
 
 const readQuota = fields<StoredQuota>({
   revision: AMOUNT,
-  counts: fields<Counts>({ minute: readCount, day: readCount }),
+  counts: fields<Partial<Counts>>({ minute: readCount, day: readCount }),
   refusals: fields<Quota["refusals"]>({ firstMs: AMOUNT, late: AMOUNT, maxLimit: AMOUNT }),
   unleasedUntilMs: AMOUNT,
   bannedUntilMs: AMOUNT,
