@@ -12,17 +12,17 @@ import { requireHttps } from "./http/require-https.ts";
 import { serverTiming } from "./http/server-timing.ts";
 import { version } from "./http/version.ts";
 import { identify } from "./keys/identify.ts";
-import { KnownKeys } from "./keys/isolate/known-keys.ts";
 import { rateLimit, rateLimitHeaders } from "./keys/rate-limit.ts";
 import { requireKey } from "./keys/require-key.ts";
 import { withoutSecrets } from "./keys/secret.ts";
 import { findRecord } from "./keys/store.ts";
 import { usageRoute } from "./keys/usage/usage-route.ts";
 import { RUNTIME } from "./lib/runtime.ts";
+import { AddressCounter } from "./limits/address-counter.ts";
+import { KnownKeys } from "./limits/isolate/known-keys.ts";
 import { PageCache } from "./pets/page-cache.ts";
 import { type PetsEnv, prefetch } from "./pets/prefetch.ts";
 import { petRoutes } from "./pets/routes.ts";
-import { AddressCounter } from "./rate-limit/anonymous.ts";
 
 function createApp() {
   const app = new Hono<PetsEnv>();

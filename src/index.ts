@@ -1,6 +1,6 @@
 // The Worker's exports: the app, the cron trigger and the Durable Object class.
 
-export { ApiKey } from "./keys/object/api-key.ts";
+export { ApiKey } from "./limits/object/limited-object.ts";
 
 import { app } from "./app.ts";
 import { scheduled } from "./scheduled.ts";

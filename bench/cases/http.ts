@@ -1,8 +1,8 @@
 // The cases that are measured under load: the exchange of each implementation, and the targets.
 
 import { setTimeout as wait } from "node:timers/promises";
-import { BAN_GRACE_MS, MIN_TOLERATED_REFUSALS } from "../../src/keys/object/bans.ts";
 import { newKeyId, newSecret } from "../../src/keys/secret.ts";
+import { BAN_GRACE_MS, MIN_TOLERATED_REFUSALS } from "../../src/limits/object/bans.ts";
 import { type Implementation, type ImplementationName, PETS } from "../measure/implementations.ts";
 import type { Exchange, Turn } from "../measure/load.ts";
 import { whole } from "../measure/report.ts";

@@ -9,7 +9,7 @@
 // State is in memory where the system has a folder for that, as Linux has, because objects that share a disk would wait for each
 // other, which they don't on Cloudflare. docs/performance.md says what the figures do not say.
 
-import { DECIDED_BY } from "../../src/rate-limit/windows.ts";
+import { DECIDED_BY } from "../../src/limits/windows.ts";
 import { PETS } from "../measure/implementations.ts";
 import { progress, type Table } from "../measure/report.ts";
 import { mean, percentile } from "../measure/statistics.ts";

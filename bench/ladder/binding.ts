@@ -5,7 +5,7 @@
 // What it does not say, in its favour: after UPDATE_MS all isolates of a location know of an admission, its own isolate knows at once, and
 // no counter is ever lost. Windows are aligned and refusals not counted, as in Miniflare (workers-sdk, ratelimit-object.worker.ts).
 
-import { startOfWindowMs } from "../../src/rate-limit/windows.ts";
+import { startOfWindowMs } from "../../src/limits/windows.ts";
 import { Timeline } from "../../test/simulation/timeline.ts";
 import { NO_COUNTS } from "../geo/counts.ts";
 import { type Limiter, type Setting, START_MS } from "./limiter.ts";

@@ -97,7 +97,7 @@ const SOURCES: Record<Design, string[]> = {
   "object in memory": ["bench/ladder/object.ts"],
   "counters, 5 s": ["bench/ladder/synced-counters.ts"],
   "stored object": ["bench/ladder/object.ts"],
-  petstore: ["src/keys/isolate/", "src/keys/object/", "src/keys/protocol.ts", "src/rate-limit/windows.ts"],
+  petstore: ["src/limits/isolate/", "src/limits/object/", "src/limits/protocol.ts", "src/limits/windows.ts"],
 };
 
 function linesOf(design: Design): number {

@@ -6,7 +6,7 @@
 // An object without a timer or a socket is removed from memory "after 10 seconds of inactivity"
 // (developers.cloudflare.com/durable-objects/concepts/durable-object-lifecycle/), and with it a count that is not stored.
 
-import { startOfWindowMs } from "../../src/rate-limit/windows.ts";
+import { startOfWindowMs } from "../../src/limits/windows.ts";
 import { Timeline } from "../../test/simulation/timeline.ts";
 import { NO_COUNTS } from "../geo/counts.ts";
 import { type Limiter, type Setting, START_MS } from "./limiter.ts";

@@ -8,8 +8,8 @@
 // The exchange is a call of an object, which stores what is sent. unkey exchanges all keys at once, so a call is only charged if the
 // isolate has had requests of this key since the last one. A Worker can go on for 30 s after a request.
 
-import { MINUTE_MS } from "../../src/keys/protocol.ts";
-import { startOfWindowMs } from "../../src/rate-limit/windows.ts";
+import { MINUTE_MS } from "../../src/limits/protocol.ts";
+import { startOfWindowMs } from "../../src/limits/windows.ts";
 import { Timeline } from "../../test/simulation/timeline.ts";
 import { NO_COUNTS } from "../geo/counts.ts";
 import { type Limiter, type Setting, START_MS } from "./limiter.ts";

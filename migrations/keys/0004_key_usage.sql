@@ -1,4 +1,4 @@
--- The requests of a key on a UTC day, such as 2026-11-20, as its object counted them: src/keys/object/alarm.ts. Totals: a later
+-- The requests of a key on a UTC day, such as 2026-11-20, as its object counted them: src/limits/object/alarm.ts. Totals: a later
 -- row replaces an earlier one, and a larger revision is later. `object` is the beginning of the object's id: each preview has objects of
 -- its own, and counts for itself. The day comes first, so that a report on all keys reads neighbouring rows. `alerted`: the largest percentage
 -- of the day's limit that the log has an alert of.

@@ -3,9 +3,9 @@
 import { FRESH_MS } from "../../src/d1/freshness.ts";
 import { DatabaseFull, DatabaseUnavailable } from "../../src/d1/statements.ts";
 import { noLimits } from "../../src/keys/plans.ts";
+import type { Limits } from "../../src/limits/windows.ts";
 import type { Operator } from "../../src/operators/admin.ts";
 import { findKeyById, type ListedKey, listKeys } from "../../src/operators/records.ts";
-import type { Limits } from "../../src/rate-limit/windows.ts";
 import { apiErrorOf } from "../cloudflare/account.ts";
 import { NOT_MIGRATED, openDatabases, pendingMigrations, targetOptions } from "../cloudflare/database.ts";
 import { announceTarget, readTarget } from "../cloudflare/target.ts";

@@ -4,7 +4,7 @@ import { userInfo } from "node:os";
 import { InvalidArgumentError } from "commander";
 import { MAX_LIMIT, PLANS, PLANS_WITH_OWN_LIMITS, type Plan } from "../../src/keys/plans.ts";
 import { withoutSecrets } from "../../src/keys/secret.ts";
-import type { Limits } from "../../src/rate-limit/windows.ts";
+import type { Limits } from "../../src/limits/windows.ts";
 import { TARGET_OPTIONS } from "../cloudflare/target.ts";
 import { integer, matching, type OptionValues } from "../lib/command.ts";
 import { UsageError } from "../lib/io.ts";

@@ -5,9 +5,9 @@ import type { Context, MiddlewareHandler } from "hono";
 import { lookupBuckets } from "../http/client-address.ts";
 import { logFailure } from "../http/log.ts";
 import type { HttpEnv } from "../http/request-context.ts";
-import type { Outlook } from "../rate-limit/windows.ts";
-import type { Caller, KeyRequest } from "./isolate/caller.ts";
-import type { KnownKeys } from "./isolate/known-keys.ts";
+import type { Caller, KeyRequest } from "../limits/isolate/caller.ts";
+import type { KnownKeys } from "../limits/isolate/known-keys.ts";
+import type { Outlook } from "../limits/windows.ts";
 import type { KeyRecord } from "./record.ts";
 
 export interface KeysEnv extends HttpEnv {

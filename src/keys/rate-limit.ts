@@ -5,11 +5,11 @@ import type { Context, MiddlewareHandler } from "hono";
 import { clientAddress } from "../http/client-address.ts";
 import { errorResponse } from "../http/errors.ts";
 import { MESSAGES } from "../http/messages.ts";
-import type { AddressCounter } from "../rate-limit/anonymous.ts";
-import { availableMs, headersOf, left, secondsToReset, tighterWindow } from "../rate-limit/headers.ts";
-import type { Decision, Outlook } from "../rate-limit/windows.ts";
+import type { AddressCounter } from "../limits/address-counter.ts";
+import { availableMs, headersOf, left, secondsToReset, tighterWindow } from "../limits/headers.ts";
+import type { KnownKeys } from "../limits/isolate/known-keys.ts";
+import type { Decision, Outlook } from "../limits/windows.ts";
 import { type KeysEnv, setCaller } from "./identify.ts";
-import type { KnownKeys } from "./isolate/known-keys.ts";
 
 /** Adds the rate-limit headers of the client's address to a response without a decision, such as that of a preflight. */
 export function rateLimitHeaders(addresses: AddressCounter): MiddlewareHandler<KeysEnv> {

@@ -1,7 +1,7 @@
 // The record of a key, and what follows from it for a secret. The keys database is its source, the key's object hands it to the
 // isolates. Times are Unix time in milliseconds; null: never.
 
-import type { Limits } from "../rate-limit/windows.ts";
+import type { Limits } from "../limits/windows.ts";
 import type { Plan } from "./plans.ts";
 
 /** A key. Its id is public, and names its object. */

@@ -6,12 +6,12 @@ import { type ErrorCode, FULL_RETRY_AFTER_SECONDS, RETRY_AFTER_SECONDS } from ".
 import { HEADER } from "../http/header-names.ts";
 import { FIELD_PROBLEMS, MESSAGES } from "../http/messages.ts";
 import { methodsOf } from "../http/operations.ts";
-import { banEndMs } from "../keys/object/bans.ts";
 import { PLAN_LIMITS } from "../keys/plans.ts";
+import { REQUESTS_PER_MINUTE } from "../limits/address-counter.ts";
+import { banEndMs } from "../limits/object/bans.ts";
 import { REMOVED_AT, SUNSET } from "../pets/deprecation.ts";
 import { MAX_KEY_LENGTH, RETENTION_MS } from "../pets/idempotency.ts";
 import { MAX_NAME_CODE_POINTS, MAX_PAGE_SIZE, PET_STATUSES } from "../pets/schema.ts";
-import { REQUESTS_PER_MINUTE } from "../rate-limit/anonymous.ts";
 import { isoDate } from "./examples.ts";
 import { HEADERS } from "./headers.ts";
 

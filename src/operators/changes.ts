@@ -1,12 +1,12 @@
 // The kinds of change of a key: what each sets, which keys it may change, and how it is recorded. admin.ts makes the changes.
 // Recorded values are texts for people: a plan with its limits, a name, the last four characters of a secret, or a time.
 
-import { BANNED } from "../keys/object/alarm.ts";
-import { banEndMs } from "../keys/object/bans.ts";
 import { limitsOf, PLANS_WITH_OWN_LIMITS, type Plan } from "../keys/plans.ts";
 import { formatTime } from "../lib/rfc3339.ts";
 import { sha256 } from "../lib/sha256.ts";
-import type { Limits } from "../rate-limit/windows.ts";
+import { BANNED } from "../limits/object/alarm.ts";
+import { banEndMs } from "../limits/object/bans.ts";
+import type { Limits } from "../limits/windows.ts";
 import { foldName } from "./names.ts";
 
 /**

@@ -1,13 +1,13 @@
 // What operators read about keys: records with bans and graces, and the record of changes. All times are Unix time in milliseconds.
 
 import { read } from "../d1/statements.ts";
-import { BANNED } from "../keys/object/alarm.ts";
 import type { Plan } from "../keys/plans.ts";
-import { DAY_MS } from "../keys/protocol.ts";
 import type { Key } from "../keys/record.ts";
 import { KEY_COLUMNS, limitsOfRow, type Row } from "../keys/store.ts";
 import { formatDate } from "../lib/rfc3339.ts";
-import type { Limits } from "../rate-limit/windows.ts";
+import { BANNED } from "../limits/object/alarm.ts";
+import { DAY_MS } from "../limits/protocol.ts";
+import type { Limits } from "../limits/windows.ts";
 import { type KeyChange, SUSPENSION_REASON } from "./changes.ts";
 import { foldName, readByName } from "./names.ts";
 

@@ -4,8 +4,8 @@
 import { deleteInSteps } from "../d1/delete-in-steps.ts";
 import { read, writeIdempotent } from "../d1/statements.ts";
 import { PLAN_LIMITS } from "../keys/plans.ts";
-import { DAY_MS } from "../keys/protocol.ts";
 import { formatDate } from "../lib/rfc3339.ts";
+import { DAY_MS } from "../limits/protocol.ts";
 import { readByName } from "./names.ts";
 
 /** How long rows are kept. Longer: a larger table; shorter: no comparison with the same month of the last year. */

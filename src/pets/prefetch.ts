@@ -5,8 +5,8 @@
 import { waitUntil } from "cloudflare:workers";
 import type { MiddlewareHandler } from "hono";
 import type { KeysEnv } from "../keys/identify.ts";
-import type { Caller, KeyRequest } from "../keys/isolate/caller.ts";
-import type { KnownKeys } from "../keys/isolate/known-keys.ts";
+import type { Caller, KeyRequest } from "../limits/isolate/caller.ts";
+import type { KnownKeys } from "../limits/isolate/known-keys.ts";
 import type { PageCache, Reading } from "./page-cache.ts";
 import { PageQuery } from "./schema.ts";
 import type { Page } from "./store.ts";

@@ -4,7 +4,7 @@
 import { beforeAll, beforeEach, expect, it } from "vitest";
 import { createDatabases, migrate } from "../../scripts/cloudflare/database.ts";
 import { formatTime } from "../../scripts/lib/time.ts";
-import { DAY_MS } from "../../src/keys/protocol.ts";
+import { DAY_MS } from "../../src/limits/protocol.ts";
 import { createKey } from "../../src/operators/admin.ts";
 import { runPetstore } from "../support/e2e/in-process.ts";
 import { emptyState } from "../support/e2e/petstore.ts";

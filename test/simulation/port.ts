@@ -1,26 +1,26 @@
 // The one file of the simulation that knows how the limiter is built: an isolate, which is asked; the object, which answers calls; what the
 // object stores; and the messages between them.
 
-import type { Caller, KeyRequest } from "../../src/keys/isolate/caller.ts";
-import type { KeysOptions } from "../../src/keys/isolate/key-client.ts";
-import { KnownKeys } from "../../src/keys/isolate/known-keys.ts";
-import { acquire, statusOf } from "../../src/keys/object/acquire.ts";
-import { afterChange, alarmMs, NOTHING_UNWRITTEN, writeUsage } from "../../src/keys/object/alarm.ts";
-import { ApiKey } from "../../src/keys/object/api-key.ts";
-import { liftBan } from "../../src/keys/object/bans.ts";
-import { rollOver, UNUSED_QUOTA } from "../../src/keys/object/quota.ts";
-import type { ReadRecord } from "../../src/keys/object/record-reader.ts";
-import { RESERVED_SHARE } from "../../src/keys/object/reservation.ts";
-import type { Memory } from "../../src/keys/object/state.ts";
-import { daysOf } from "../../src/keys/object/totals.ts";
-import type { Status, UsableRecord } from "../../src/keys/protocol.ts";
 import type { KeyRecord } from "../../src/keys/record.ts";
 import type { Runtime } from "../../src/lib/runtime.ts";
-import type { Decision, KeyWindows, Limits } from "../../src/rate-limit/windows.ts";
+import type { Caller, KeyRequest } from "../../src/limits/isolate/caller.ts";
+import type { KeysOptions } from "../../src/limits/isolate/key-client.ts";
+import { KnownKeys } from "../../src/limits/isolate/known-keys.ts";
+import { acquire, statusOf } from "../../src/limits/object/acquire.ts";
+import { afterChange, alarmMs, NOTHING_UNWRITTEN, writeUsage } from "../../src/limits/object/alarm.ts";
+import { liftBan } from "../../src/limits/object/bans.ts";
+import { ApiKey } from "../../src/limits/object/limited-object.ts";
+import { rollOver, UNUSED_QUOTA } from "../../src/limits/object/quota.ts";
+import type { ReadRecord } from "../../src/limits/object/record-reader.ts";
+import { RESERVED_SHARE } from "../../src/limits/object/reservation.ts";
+import type { Memory } from "../../src/limits/object/state.ts";
+import { daysOf } from "../../src/limits/object/totals.ts";
+import type { Status, UsableRecord } from "../../src/limits/protocol.ts";
+import type { Decision, KeyWindows, Limits } from "../../src/limits/windows.ts";
 import { KEY_ID, NO_REQUESTS } from "../support/key-record.ts";
 
-export { banEndMs } from "../../src/keys/object/bans.ts";
-export type { AcquireAnswer, AcquireRequest, NoRecord, Status } from "../../src/keys/protocol.ts";
+export { banEndMs } from "../../src/limits/object/bans.ts";
+export type { AcquireAnswer, AcquireRequest, NoRecord, Status } from "../../src/limits/protocol.ts";
 
 /** The decision is absent if the secret is not valid. */
 export type Answer = { caller: Caller; decision?: Decision<KeyWindows> | undefined };
@@ -67,7 +67,7 @@ export class IsolatePort {
 }
 
 /** What the object has in memory, and what it stores. */
-export type { Memory } from "../../src/keys/object/state.ts";
+export type { Memory } from "../../src/limits/object/state.ts";
 export type Stored = Memory & { read: ReadRecord | undefined };
 
 export interface ObjectOptions {

@@ -1,7 +1,7 @@
 // A random scenario of one key: limits, isolates, clients and faults. It depends on the seed only.
 
 import { HEADER } from "../../src/http/header-names.ts";
-import { headersOf } from "../../src/rate-limit/headers.ts";
+import { headersOf } from "../../src/limits/headers.ts";
 import { banEndMs } from "./port.ts";
 import { Random } from "./random.ts";
 import { FIRST_SECRET, type Isolate, LAST_CALL_MS, type Message, type Read, World } from "./world.ts";

@@ -13,7 +13,7 @@ import { BoundedMap } from "../../src/lib/bounded-map.ts";
 import { DeadlineExceeded } from "../../src/lib/deadline.ts";
 import { formatDate } from "../../src/lib/rfc3339.ts";
 import { nextPauseMs, type Runtime } from "../../src/lib/runtime.ts";
-import { headersOf, left, tighterWindow } from "../../src/rate-limit/headers.ts";
+import { headersOf, left, tighterWindow } from "../../src/limits/headers.ts";
 import {
   type Decision,
   type KeyWindows,
@@ -23,7 +23,7 @@ import {
   startOfWindowMs,
   WINDOW_SECONDS,
   type WindowName,
-} from "../../src/rate-limit/windows.ts";
+} from "../../src/limits/windows.ts";
 import { KEY_ID, NO_REQUESTS, recordOf } from "../support/key-record.ts";
 import {
   type AcquireAnswer,

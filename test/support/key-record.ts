@@ -1,7 +1,7 @@
 // The record of a key, and a call of an isolate without requests.
 
 import type { KeyRecord } from "../../src/keys/record.ts";
-import type { Limits } from "../../src/rate-limit/windows.ts";
+import type { Limits } from "../../src/limits/windows.ts";
 
 export const KEY_ID = "key_000000000000";
 

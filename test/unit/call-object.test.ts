@@ -1,8 +1,8 @@
 // A call of an object that fails is repeated once, in the time that it has.
 
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
-import { callObject } from "../../src/keys/isolate/call-object.ts";
 import { RUNTIME } from "../../src/lib/runtime.ts";
+import { callObject } from "../../src/limits/isolate/call-object.ts";
 
 beforeEach(() => void vi.useFakeTimers({ now: 0 }));
 afterEach(() => void vi.useRealTimers());

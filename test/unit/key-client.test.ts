@@ -1,9 +1,9 @@
 // The limiter client of one key against the real object: with leases, full windows, failing calls and clock skew.
 
 import { describe, expect, it } from "vitest";
-import { BAN_MS } from "../../src/keys/object/bans.ts";
 import { PLAN_LIMITS } from "../../src/keys/plans.ts";
-import { fullWindows } from "../../src/rate-limit/windows.ts";
+import { BAN_MS } from "../../src/limits/object/bans.ts";
+import { fullWindows } from "../../src/limits/windows.ts";
 import { KEY_ID } from "../support/key-record.ts";
 import {
   admissions,

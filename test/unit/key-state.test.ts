@@ -3,9 +3,9 @@
 
 import { describe, expect, it } from "vitest";
 import { DatabaseUnavailable } from "../../src/d1/statements.ts";
-import { type Call, KeyState, type Waiter } from "../../src/keys/isolate/key-state.ts";
-import { type AcquireResult, type Lease, RATE_MS } from "../../src/keys/protocol.ts";
 import { DeadlineExceeded } from "../../src/lib/deadline.ts";
+import { type Call, KeyState, type Waiter } from "../../src/limits/isolate/key-state.ts";
+import { type AcquireResult, type Lease, RATE_MS } from "../../src/limits/protocol.ts";
 import { FIRST_SECRET } from "../simulation/world.ts";
 import { recordOf } from "../support/key-record.ts";
 

@@ -1,8 +1,8 @@
 // The lookup throttle: which lookups have a slot, and which are refused. known-keys.test.ts has requests that wait for one.
 
 import { beforeEach, describe, expect, it, vi } from "vitest";
-import { EVERYWHERE, LookupThrottle, type Verdict } from "../../src/keys/isolate/lookup-throttle.ts";
 import { RUNTIME } from "../../src/lib/runtime.ts";
+import { EVERYWHERE, LookupThrottle, type Verdict } from "../../src/limits/isolate/lookup-throttle.ts";
 
 const ADDRESS = "198.18.0.1";
 const pass = (ms: number) => vi.advanceTimersByTimeAsync(ms);

@@ -2,15 +2,15 @@
 // defaults do no harm.
 
 import { describe, expect, it } from "vitest";
+import { refuseAll } from "../../src/lib/tolerant.ts";
 import {
   readAcquireAnswer,
   readAcquireRequest,
   readRecordAnswer,
   readUsageAnswer,
-} from "../../src/keys/messages.ts";
-import { readState } from "../../src/keys/object/state.ts";
-import { refuseAll } from "../../src/lib/tolerant.ts";
-import { startOfWindowMs } from "../../src/rate-limit/windows.ts";
+} from "../../src/limits/messages.ts";
+import { readState } from "../../src/limits/object/state.ts";
+import { startOfWindowMs } from "../../src/limits/windows.ts";
 import { drop, fieldsOf, replaceNumber } from "../support/fields.ts";
 import * as released from "../support/releases/1.0.0.ts";
 

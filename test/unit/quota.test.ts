@@ -1,12 +1,12 @@
 // acquire on a quota: windows, bans, leases, reports and repeated calls. The simulation has random lives of a key.
 
 import { assert, expect, it } from "vitest";
-import { acquire } from "../../src/keys/object/acquire.ts";
-import { BAN_MS, liftBan } from "../../src/keys/object/bans.ts";
-import { UNUSED_QUOTA } from "../../src/keys/object/quota.ts";
-import { daysOf } from "../../src/keys/object/totals.ts";
-import type { AcquireRequest, AcquireResult } from "../../src/keys/protocol.ts";
-import type { Limits } from "../../src/rate-limit/windows.ts";
+import { acquire } from "../../src/limits/object/acquire.ts";
+import { BAN_MS, liftBan } from "../../src/limits/object/bans.ts";
+import { UNUSED_QUOTA } from "../../src/limits/object/quota.ts";
+import { daysOf } from "../../src/limits/object/totals.ts";
+import type { AcquireRequest, AcquireResult } from "../../src/limits/protocol.ts";
+import type { Limits } from "../../src/limits/windows.ts";
 import { NO_REQUESTS } from "../support/key-record.ts";
 
 const DAY_MS = 86_400_000;

@@ -1,9 +1,9 @@
 // The record of a key in its object: when it is read, how long an isolate may use it, and what happens while the database fails.
 
 import { beforeEach, describe, expect, it, vi } from "vitest";
-import { type ReadRecord, RecordReader } from "../../src/keys/object/record-reader.ts";
 import type { KeyRecord } from "../../src/keys/record.ts";
 import { RUNTIME } from "../../src/lib/runtime.ts";
+import { type ReadRecord, RecordReader } from "../../src/limits/object/record-reader.ts";
 import { recordOf } from "../support/key-record.ts";
 
 const START_MS = Date.UTC(2026, 10, 20, 12, 34, 20);

@@ -1,10 +1,10 @@
 // What the object of a busy key stores, and what that covers. The simulation has crashes in between.
 
 import { expect, it } from "vitest";
-import { acquire } from "../../src/keys/object/acquire.ts";
-import { type Quota, UNUSED_QUOTA } from "../../src/keys/object/quota.ts";
-import { Activity, covers, RESERVED_SHARE, reserve, SETTLE_MS } from "../../src/keys/object/reservation.ts";
-import type { AcquireRequest } from "../../src/keys/protocol.ts";
+import { acquire } from "../../src/limits/object/acquire.ts";
+import { type Quota, UNUSED_QUOTA } from "../../src/limits/object/quota.ts";
+import { Activity, covers, RESERVED_SHARE, reserve, SETTLE_MS } from "../../src/limits/object/reservation.ts";
+import type { AcquireRequest } from "../../src/limits/protocol.ts";
 import { NO_REQUESTS } from "../support/key-record.ts";
 
 const MINUTE_MS = Date.UTC(2026, 10, 20, 12, 34);

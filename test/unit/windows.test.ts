@@ -2,9 +2,9 @@
 
 import { expect, it } from "vitest";
 import { HEADER } from "../../src/http/header-names.ts";
-import { AddressCounter } from "../../src/rate-limit/anonymous.ts";
-import { headersOf, left, tighterWindow } from "../../src/rate-limit/headers.ts";
-import * as Windows from "../../src/rate-limit/windows.ts";
+import { AddressCounter } from "../../src/limits/address-counter.ts";
+import { headersOf, left, tighterWindow } from "../../src/limits/headers.ts";
+import * as Windows from "../../src/limits/windows.ts";
 import fc from "../support/fast-check.ts";
 
 const NOON_MS = Date.UTC(2026, 10, 20, 12);

@@ -4,9 +4,9 @@
 import { runDurableObjectAlarm } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, expect, it } from "vitest";
-import { banEndMs } from "../../src/keys/object/bans.ts";
 import type { UsageBody } from "../../src/keys/usage/usage-body.ts";
 import { formatTime } from "../../src/lib/rfc3339.ts";
+import { banEndMs } from "../../src/limits/object/bans.ts";
 import { revokeKey, unbanKey } from "../../src/operators/admin.ts";
 import { findKeyById, listChanges } from "../../src/operators/records.ts";
 import { encodeCursor } from "../../src/pets/cursor.ts";

@@ -5,10 +5,10 @@ import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "c
 import { env } from "cloudflare:workers";
 import { assert, expect, it, vi } from "vitest";
 import { ApiKey } from "../../src/index.ts";
-import { writeBan, writeUsage } from "../../src/keys/object/alarm.ts";
-import { banEndMs } from "../../src/keys/object/bans.ts";
 import { newKeyId, newSecret } from "../../src/keys/secret.ts";
 import { sha256 } from "../../src/lib/sha256.ts";
+import { writeBan, writeUsage } from "../../src/limits/object/alarm.ts";
+import { banEndMs } from "../../src/limits/object/bans.ts";
 import { changePlan, rotateKey } from "../../src/operators/admin.ts";
 import { listChanges } from "../../src/operators/records.ts";
 import { interceptStatements, objectOf } from "../support/worker/bindings.ts";

@@ -7,14 +7,14 @@ import { MAX_BODY_BYTES } from "../../src/http/body.ts";
 import { HEADER } from "../../src/http/header-names.ts";
 import { OPERATION_IDS, OPERATIONS } from "../../src/http/operations.ts";
 import { PREFERENCE } from "../../src/http/server-timing.ts";
-import { KnownKeys } from "../../src/keys/isolate/known-keys.ts";
-import { LookupThrottle } from "../../src/keys/isolate/lookup-throttle.ts";
-import { BAN_GRACE_MS } from "../../src/keys/object/bans.ts";
 import { newKeyId, newSecret } from "../../src/keys/secret.ts";
+import { REQUESTS_PER_MINUTE } from "../../src/limits/address-counter.ts";
+import { KnownKeys } from "../../src/limits/isolate/known-keys.ts";
+import { LookupThrottle } from "../../src/limits/isolate/lookup-throttle.ts";
+import { BAN_GRACE_MS } from "../../src/limits/object/bans.ts";
 import { EXAMPLE_PETS } from "../../src/openapi/examples.ts";
 import type { Description } from "../../src/openapi/operations.ts";
 import { insertPet } from "../../src/pets/store.ts";
-import { REQUESTS_PER_MINUTE } from "../../src/rate-limit/anonymous.ts";
 import * as documented from "../support/openapi-document.ts";
 import { interceptStatements } from "../support/worker/bindings.ts";
 import {

@@ -4,7 +4,7 @@ import { createScheduledController, runDurableObjectAlarm } from "cloudflare:tes
 import { env } from "cloudflare:workers";
 import { expect, it, vi } from "vitest";
 import worker from "../../src/index.ts";
-import { DAY_MS } from "../../src/keys/protocol.ts";
+import { DAY_MS } from "../../src/limits/protocol.ts";
 import { changePlan } from "../../src/operators/admin.ts";
 import { USAGE_KEPT_DAYS } from "../../src/operators/usage.ts";
 import { interceptStatements, objectOf } from "../support/worker/bindings.ts";

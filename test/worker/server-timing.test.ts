@@ -6,10 +6,10 @@ import { env } from "cloudflare:workers";
 import { assert, beforeEach, expect, it, vi } from "vitest";
 import { app } from "../../src/app.ts";
 import { HEADER } from "../../src/http/header-names.ts";
-import { KnownKeys } from "../../src/keys/isolate/known-keys.ts";
 import { newKeyId, newSecret } from "../../src/keys/secret.ts";
+import { KnownKeys } from "../../src/limits/isolate/known-keys.ts";
+import type { DECIDED_BY } from "../../src/limits/windows.ts";
 import { encodeCursor } from "../../src/pets/cursor.ts";
-import type { DECIDED_BY } from "../../src/rate-limit/windows.ts";
 import { interceptCalls, interceptStatements, objectOf } from "../support/worker/bindings.ts";
 import {
   acquire,

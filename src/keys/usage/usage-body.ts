@@ -1,9 +1,9 @@
 // The body of GET /v1/usage, which the usage page reads.
 
 import { formatDate } from "../../lib/rfc3339.ts";
-import { type KeyWindows, remaining, resetMs, type WindowName } from "../../rate-limit/windows.ts";
+import { DAY_MS, DAYS_KEPT, type DayTotals } from "../../limits/protocol.ts";
+import { type KeyWindows, remaining, resetMs, type WindowName } from "../../limits/windows.ts";
 import type { Plan } from "../plans.ts";
-import { DAY_MS, DAYS_KEPT, type DayTotals } from "../protocol.ts";
 
 /** How long an isolate caches a response or failure of the object. */
 export const MAX_USAGE_AGE_MS = 1_000;

@@ -7,9 +7,9 @@ import { Unavailable } from "../../http/errors.ts";
 import { MESSAGES } from "../../http/messages.ts";
 import { respondJson } from "../../http/respond.ts";
 import { Cache } from "../../lib/cache.ts";
+import type { KeyRequest } from "../../limits/isolate/caller.ts";
+import type { KnownKeys } from "../../limits/isolate/known-keys.ts";
 import { type KeysEnv, setCaller } from "../identify.ts";
-import type { KeyRequest } from "../isolate/caller.ts";
-import type { KnownKeys } from "../isolate/known-keys.ts";
 import { setOutlook } from "../rate-limit.ts";
 import { MAX_USAGE_AGE_MS, usageBody } from "./usage-body.ts";
 

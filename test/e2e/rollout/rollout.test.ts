@@ -8,12 +8,12 @@ import { type Change, startWorkers, type WorkerSource } from "../../../bench/mea
 
 /** What the other release lacks: in a call, its answer, the answer about a secret, usage, and what is stored. */
 const OLDER: readonly Change[] = [
-  ["src/keys/isolate/key-state.ts", "decisions: this.#decisions,", ""],
-  ["src/keys/object/acquire.ts", "leased: outstanding(quota, nowMs, own),", ""],
-  ["src/keys/object/record-reader.ts", "isNew: this.#latestNumber > before || this.#isNull,", ""],
-  ["src/keys/object/api-key.ts", ", days: daysOf(quota.totals)", ""],
+  ["src/limits/isolate/key-state.ts", "decisions: this.#decisions,", ""],
+  ["src/limits/object/acquire.ts", "leased: outstanding(quota, nowMs, own),", ""],
+  ["src/limits/object/record-reader.ts", "isNew: this.#latestNumber > before || this.#isNull,", ""],
+  ["src/limits/object/limited-object.ts", ", days: daysOf(quota.totals)", ""],
   [
-    "src/keys/object/api-key.ts",
+    "src/limits/object/limited-object.ts",
     "put(STATE_KEY, state)",
     "put(STATE_KEY, { ...state, unwritten: undefined })",
   ],

@@ -6,7 +6,7 @@ import { ApiError, type Pet, Petstore, RateLimitError } from "../../../client/sr
 import { HEADER } from "../../../src/http/header-names.ts";
 import { PLAN_LIMITS, type Plan } from "../../../src/keys/plans.ts";
 import { keyIdOf } from "../../../src/keys/secret.ts";
-import type { Limits } from "../../../src/rate-limit/windows.ts";
+import type { Limits } from "../../../src/limits/windows.ts";
 import { Random } from "../../simulation/random.ts";
 import { WAIT_MS } from "../../support/hang.ts";
 import { SEED } from "../../support/seed.ts";

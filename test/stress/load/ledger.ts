@@ -6,7 +6,7 @@
 import type { ResponseEvent } from "../../../client/src/index.ts";
 import { HEADER } from "../../../src/http/header-names.ts";
 import type { UsageDay } from "../../../src/keys/usage/usage-body.ts";
-import { type Limits, WINDOW_SECONDS, type WindowName } from "../../../src/rate-limit/windows.ts";
+import { type Limits, WINDOW_SECONDS, type WindowName } from "../../../src/limits/windows.ts";
 
 /** A decision, and the window that X-RateLimit-* describe: the one with fewer requests left. Times are Unix time. */
 interface Decision {

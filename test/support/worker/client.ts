@@ -3,12 +3,12 @@
 import { env, exports } from "cloudflare:workers";
 import { expect, vi } from "vitest";
 import { HEADER } from "../../../src/http/header-names.ts";
-import { BAN_GRACE_MS } from "../../../src/keys/object/bans.ts";
 import type { Plan } from "../../../src/keys/plans.ts";
-import type { AcquireRequest, AcquireResult } from "../../../src/keys/protocol.ts";
+import { REQUESTS_PER_MINUTE } from "../../../src/limits/address-counter.ts";
+import { BAN_GRACE_MS } from "../../../src/limits/object/bans.ts";
+import type { AcquireRequest, AcquireResult } from "../../../src/limits/protocol.ts";
+import type { Limits } from "../../../src/limits/windows.ts";
 import { createKey } from "../../../src/operators/admin.ts";
-import { REQUESTS_PER_MINUTE } from "../../../src/rate-limit/anonymous.ts";
-import type { Limits } from "../../../src/rate-limit/windows.ts";
 import type { Exchange } from "../openapi-validator.ts";
 import { objectOf, REAL } from "./bindings.ts";
 import { pass } from "./time.ts";

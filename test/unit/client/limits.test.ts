@@ -2,10 +2,10 @@
 
 import { beforeEach, expect, it, vi } from "vitest";
 import { type ClientOptions, Petstore, RateLimitError } from "../../../client/src/index.ts";
-import { acquire, statusOf } from "../../../src/keys/object/acquire.ts";
-import { rollOver, UNUSED_QUOTA } from "../../../src/keys/object/quota.ts";
-import { headersOf } from "../../../src/rate-limit/headers.ts";
-import { startOfWindowMs } from "../../../src/rate-limit/windows.ts";
+import { headersOf } from "../../../src/limits/headers.ts";
+import { acquire, statusOf } from "../../../src/limits/object/acquire.ts";
+import { rollOver, UNUSED_QUOTA } from "../../../src/limits/object/quota.ts";
+import { startOfWindowMs } from "../../../src/limits/windows.ts";
 import { Random } from "../../simulation/random.ts";
 import { NO_REQUESTS } from "../../support/key-record.ts";
 

@@ -4,8 +4,24 @@
 
 import { DatabaseUnavailable } from "../../d1/statements.ts";
 import type { Timing } from "../../http/timing.ts";
+import { hasSecret, type KeyRecord } from "../../keys/record.ts";
 import { DeadlineExceeded } from "../../lib/deadline.ts";
 import { type Loan, leftOf, lend, OVER } from "../../lib/loan.ts";
+import type { Known } from "../messages.ts";
+import {
+  type AcquireAnswer,
+  type AcquireRequest,
+  type Decided,
+  LATE_MS,
+  type Lease,
+  type LocalDecision,
+  MAX_WAIT_MS,
+  MINUTE_MS,
+  RATE_MS,
+  type RecordAnswer,
+  type Status,
+  type UsableRecord,
+} from "../protocol.ts";
 import {
   add,
   type Counts,
@@ -24,23 +40,7 @@ import {
   WINDOW_NAMES,
   type WindowName,
   withLimits,
-} from "../../rate-limit/windows.ts";
-import type { Known } from "../messages.ts";
-import {
-  type AcquireAnswer,
-  type AcquireRequest,
-  type Decided,
-  LATE_MS,
-  type Lease,
-  type LocalDecision,
-  MAX_WAIT_MS,
-  MINUTE_MS,
-  RATE_MS,
-  type RecordAnswer,
-  type Status,
-  type UsableRecord,
-} from "../protocol.ts";
-import { hasSecret, type KeyRecord } from "../record.ts";
+} from "../windows.ts";
 import { CALL_DEADLINE_MS } from "./call-object.ts";
 
 /** A record in use is renewed after this share of its time. More: requests that wait for it; less: more calls. */

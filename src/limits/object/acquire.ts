@@ -1,14 +1,6 @@
 // How a call changes a quota: it applies the isolate's report, counts a batch, and grants a lease. A repeated call is not counted again.
 
 import {
-  type Limits,
-  refusingWindow,
-  resetMs,
-  room,
-  startOfWindowMs,
-  withLimits,
-} from "../../rate-limit/windows.ts";
-import {
   type AcquireRequest,
   type AcquireResult,
   MAX_WAIT_MS,
@@ -16,6 +8,7 @@ import {
   RATE_MS,
   type Status,
 } from "../protocol.ts";
+import { type Limits, refusingWindow, resetMs, room, startOfWindowMs, withLimits } from "../windows.ts";
 import { countTowardsBan, late } from "./bans.ts";
 import { comingBack, grant, isLateInMinute, nextEndMs, outstanding, undecided } from "./leases.ts";
 import {

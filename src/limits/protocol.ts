@@ -48,8 +48,8 @@
 //           reads to which one may roll back. No field changes its meaning, and no method its name.
 // PREVENTS  Calls between old and new code that fail, for minutes after a deployment or a rollback (docs/migrations.md).
 
-import { type KeyWindows, WINDOW_SECONDS, type WindowName } from "../rate-limit/windows.ts";
-import type { KeyRecord } from "./record.ts";
+import type { KeyRecord } from "../keys/record.ts";
+import { type KeyWindows, WINDOW_SECONDS, type WindowName } from "./windows.ts";
 
 /** The longest wait for a decision. Longer: more patience with a slow object; shorter: more decisions without it. */
 export const MAX_WAIT_MS = 5_000;

@@ -2,7 +2,7 @@
 // What is stored covers changes that stay in memory. An object that starts again goes on from it, so a crash costs at most what was
 // reserved, and admits nothing twice. Pure functions, and how busy a key is.
 
-import { type Limits, room, type WindowName, withLimits } from "../../rate-limit/windows.ts";
+import { type Limits, room, type WindowName, withLimits } from "../windows.ts";
 import { charge, type Quota } from "./quota.ts";
 
 /** What is reserved, as a share of the minute's limit. Larger: fewer rows; smaller: a crash costs less. 0: each change is stored. */

@@ -11,8 +11,8 @@ import { MESSAGES } from "../../http/messages.ts";
 import { BoundedMap } from "../../lib/bounded-map.ts";
 import type { Runtime } from "../../lib/runtime.ts";
 import { MAX_WORK_MS } from "../../lib/single-flight.ts";
-import { AddressCounter } from "../../rate-limit/anonymous.ts";
-import { room, startOfWindowMs } from "../../rate-limit/windows.ts";
+import { AddressCounter } from "../address-counter.ts";
+import { room, startOfWindowMs } from "../windows.ts";
 import { patienceMs } from "./key-state.ts";
 
 /** After the arrival of a request. Longer: less time for its look-up; shorter: more 503s while many keys are new. */

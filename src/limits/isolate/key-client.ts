@@ -4,14 +4,14 @@
 
 import { FRESH_MS } from "../../d1/freshness.ts";
 import { DatabaseUnavailable } from "../../d1/statements.ts";
+import type { KeyRecord } from "../../keys/record.ts";
 import { randomBase62 } from "../../lib/base62.ts";
 import { DeadlineExceeded } from "../../lib/deadline.ts";
 import { type Loan, leftOf, lend, OVER } from "../../lib/loan.ts";
 import type { Runtime } from "../../lib/runtime.ts";
-import type { KeyDecision } from "../../rate-limit/windows.ts";
 import { type Known, readAcquireAnswer, readRecordAnswer, readUsageAnswer } from "../messages.ts";
 import { CLIENT_ID_LENGTH, MAX_WAIT_MS, type NoRecord, type RecordAnswer } from "../protocol.ts";
-import type { KeyRecord } from "../record.ts";
+import type { KeyDecision } from "../windows.ts";
 import { callObject } from "./call-object.ts";
 import type { KeyRequest } from "./caller.ts";
 import { type HeldLease, KeyState, MAX_ANSWER_MS, patienceMs, SECOND_MS, type Waiter } from "./key-state.ts";

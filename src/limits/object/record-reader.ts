@@ -2,10 +2,10 @@
 // background, and any for a secret that it lacks. If the database fails, an old one is used for longer.
 
 import { FRESH_MS } from "../../d1/freshness.ts";
+import { hasSecret, type KeyRecord } from "../../keys/record.ts";
 import { DeadlineExceeded } from "../../lib/deadline.ts";
 import type { Runtime } from "../../lib/runtime.ts";
 import type { NoRecord, RecordAnswer } from "../protocol.ts";
-import { hasSecret, type KeyRecord } from "../record.ts";
 
 /** Longer: fewer reads that calls wait for; shorter: changes of a key are known earlier. */
 const MAX_AGE_MS = 10_000;

@@ -2,14 +2,8 @@
 // new windows, and has the changes that the other modules share. Pure functions, like all that decide about it: bans.ts, leases.ts,
 // acquire.ts.
 
-import {
-  add,
-  type Counts,
-  type Limits,
-  rollOver as rollOverCounts,
-  UNUSED_COUNT,
-} from "../../rate-limit/windows.ts";
 import type { Decided, Lease } from "../protocol.ts";
+import { add, type Counts, type Limits, rollOver as rollOverCounts, UNUSED_COUNT } from "../windows.ts";
 import { addToTotals, type Charge, NO_TOTALS, type Totals } from "./totals.ts";
 
 /** How long the object remembers an isolate. Longer: more to store; shorter: after an outage a lost call counts twice. */

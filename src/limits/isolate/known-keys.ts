@@ -3,16 +3,16 @@
 
 import { FRESH_MS } from "../../d1/freshness.ts";
 import { DatabaseUnavailable } from "../../d1/statements.ts";
+import { hasSecret, type KeyRecord, problemOf } from "../../keys/record.ts";
+import { keyIdOf } from "../../keys/secret.ts";
 import { BoundedMap } from "../../lib/bounded-map.ts";
 import { DeadlineExceeded } from "../../lib/deadline.ts";
 import { type Loan, leftOf, lend, OVER } from "../../lib/loan.ts";
 import type { Runtime } from "../../lib/runtime.ts";
 import { sha256 } from "../../lib/sha256.ts";
 import { SingleFlight } from "../../lib/single-flight.ts";
-import type { KeyDecision } from "../../rate-limit/windows.ts";
 import { MAX_WAIT_MS } from "../protocol.ts";
-import { hasSecret, type KeyRecord, problemOf } from "../record.ts";
-import { keyIdOf } from "../secret.ts";
+import type { KeyDecision } from "../windows.ts";
 import type { Caller, Credential, KeyRequest } from "./caller.ts";
 import { type Answered, KeyClient, type KeysOptions } from "./key-client.ts";
 import { patienceMs } from "./key-state.ts";

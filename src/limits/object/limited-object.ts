@@ -6,6 +6,8 @@
 
 import { DurableObject } from "cloudflare:workers";
 import { logRun } from "../../http/log.ts";
+import { problemOf } from "../../keys/record.ts";
+import { findRecord } from "../../keys/store.ts";
 import { RUNTIME } from "../../lib/runtime.ts";
 import { readAcquireRequest, readIdentifyRequest } from "../messages.ts";
 import {
@@ -16,8 +18,6 @@ import {
   type RecordAnswer,
   type UsageAnswer,
 } from "../protocol.ts";
-import { problemOf } from "../record.ts";
-import { findRecord } from "../store.ts";
 import { acquire, isCounted, statusOf } from "./acquire.ts";
 import {
   afterBan,

@@ -1,8 +1,8 @@
 // Who sends a request: what the request has, and what the isolate makes of it. Types only.
 
 import type { Timing } from "../../http/timing.ts";
-import type { Decision } from "../../rate-limit/windows.ts";
-import type { KeyRecord, SecretProblem } from "../record.ts";
+import type { KeyRecord, SecretProblem } from "../../keys/record.ts";
+import type { Decision } from "../windows.ts";
 
 /** A secret: its SHA-256, and the id of its key. */
 export type Credential = { id: string; hash: string };

@@ -1,5 +1,6 @@
 // What an object stores, as one value, and how it reads what another release may have stored.
 
+import { MAX_LIMIT } from "../../keys/plans.ts";
 import {
   byName,
   fields,
@@ -12,9 +13,8 @@ import {
   TIME,
   whole,
 } from "../../lib/tolerant.ts";
-import { type Count, type Counts, startOfWindowMs } from "../../rate-limit/windows.ts";
 import { AMOUNT, readDay, readKeyRecord } from "../messages.ts";
-import { MAX_LIMIT } from "../plans.ts";
+import { type Count, type Counts, startOfWindowMs } from "../windows.ts";
 import { NEVER, NOTHING_UNWRITTEN, type Unwritten } from "./alarm.ts";
 import { type Client, type GrantedLease, type Quota, UNUSED_QUOTA } from "./quota.ts";
 import type { ReadRecord } from "./record-reader.ts";

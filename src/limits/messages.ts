@@ -1,6 +1,7 @@
 // Reads the messages of the protocol as another release may have written them. What a reader gives to an absent field is safe on both sides: it
 // admits nothing above a limit, and refuses nothing beyond the minute.
 
+import type { KeyRecord } from "../keys/record.ts";
 import {
   every,
   FLAG,
@@ -17,7 +18,6 @@ import {
   WHOLE,
   whole,
 } from "../lib/tolerant.ts";
-import type { KeyWindows, Limits, Window, WindowName } from "../rate-limit/windows.ts";
 import type {
   AcquireAnswer,
   AcquireRequest,
@@ -31,7 +31,7 @@ import type {
   Status,
   UsageAnswer,
 } from "./protocol.ts";
-import type { KeyRecord } from "./record.ts";
+import type { KeyWindows, Limits, Window, WindowName } from "./windows.ts";
 
 /** More than any number of a call, number of requests, or time: as if a field said "the latest", "all" or "now". */
 const MOST = Number.MAX_SAFE_INTEGER;

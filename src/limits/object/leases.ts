@@ -1,7 +1,7 @@
 // Leases: which one an isolate gets, and how many requests may still come back from those of all isolates.
 
-import { giveBack, type Limits, resetMs, room, withLimits } from "../../rate-limit/windows.ts";
 import { LATE_MS, MAX_WAIT_MS, RATE_MS } from "../protocol.ts";
+import { giveBack, type Limits, resetMs, room, withLimits } from "../windows.ts";
 import type { Client, GrantedLease, Quota } from "./quota.ts";
 
 /** The shortest lease. Longer: fewer calls at the end of a window; shorter: shorter waits there. */

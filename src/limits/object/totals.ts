@@ -1,7 +1,7 @@
 // The totals of a key's days. Pure functions. A report of an isolate can belong to an earlier minute or day.
 
-import { startOfWindowMs } from "../../rate-limit/windows.ts";
 import { DAY_MS, DAYS_KEPT, type DayTotals, type Decided } from "../protocol.ts";
+import { startOfWindowMs } from "../windows.ts";
 
 /** `minutes`: the last two minutes with requests. Their isolates may not have reported all requests yet. */
 export interface Totals {
