@@ -1,8 +1,8 @@
 // What commands on keys share: the database, the operator, the search for a key, warnings, and how a new secret is printed.
 
-import { FRESH_MS } from "../../src/d1/freshness.ts";
 import { DatabaseFull, DatabaseUnavailable } from "../../src/d1/statements.ts";
 import { noLimits } from "../../src/keys/plans.ts";
+import { RECORD_MS } from "../../src/limits/protocol.ts";
 import type { Limits } from "../../src/limits/windows.ts";
 import type { Operator } from "../../src/operators/admin.ts";
 import { findKeyById, type ListedKey, listKeys } from "../../src/operators/records.ts";
@@ -16,7 +16,7 @@ import { type COMMON, loginName } from "./options.ts";
 import { keyAndPlan, keyJson, keyOwner, stateText } from "./text.ts";
 
 /** When a change is in force. */
-export const IN_FORCE = `within ${FRESH_MS / 1000} seconds`;
+export const IN_FORCE = `within ${RECORD_MS / 1000} seconds`;
 
 export interface Context {
   io: Io;

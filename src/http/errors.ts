@@ -3,6 +3,7 @@
 
 import type { Context } from "hono";
 import { DatabaseFull, DatabaseUnavailable } from "../d1/statements.ts";
+import { LimiterUnavailable } from "../limits/errors.ts";
 import { HEADER } from "./header-names.ts";
 import { logFailure } from "./log.ts";
 import { MESSAGES, type OutageMessage } from "./messages.ts";
@@ -47,19 +48,6 @@ export class ApiError extends Error {
   }
 }
 
-/** A part of the service can't serve a request now, for a reason that `outage` says. `event` is its name in the log. */
-export class Unavailable extends Error {
-  readonly event: Failure["event"];
-  readonly outage: OutageMessage;
-
-  constructor(event: Failure["event"], outage: OutageMessage, cause?: unknown) {
-    super(event, { cause });
-    this.name = "Unavailable";
-    this.event = event;
-    this.outage = outage;
-  }
-}
-
 /** The response of an error: "Errors" in the guide. To refuse floods, middleware returns it: throwing costs more. */
 export function errorResponse<E extends HttpEnv>(c: Context<E>, error: ErrorInit): Response {
   const { code, message, headers } = error;
@@ -68,6 +56,13 @@ export function errorResponse<E extends HttpEnv>(c: Context<E>, error: ErrorInit
   Object.assign(c.get("headers"), headers);
   return respondJson(c, JSON.stringify({ code, message, status }), status);
 }
+
+/** What the log and the client are told. */
+const LIMITER_OUTAGES = {
+  key: ["database_unavailable", MESSAGES.service_unavailable.database],
+  counts: ["limiter_unavailable", MESSAGES.service_unavailable.limiter],
+  lookups: ["lookups_busy", MESSAGES.service_unavailable.lookups],
+} as const satisfies Record<LimiterUnavailable["reason"], [Failure["event"], OutageMessage]>;
 
 /** Answers for an error that a handler or middleware threw. */
 export function handleError<E extends HttpEnv>(error: Error, c: Context<E>): Response {
@@ -84,9 +79,10 @@ export function handleError<E extends HttpEnv>(error: Error, c: Context<E>): Res
     const unknown = isIdempotent ? unknownOutcomeIdempotent : unknownOutcome;
     return errorResponse(c, serviceUnavailable(error.wasWriting ? unknown : database, requestId));
   }
-  if (error instanceof Unavailable) {
-    logFailure(c, error.event, error.cause ?? error);
-    return errorResponse(c, serviceUnavailable(error.outage, requestId));
+  if (error instanceof LimiterUnavailable) {
+    const [event, message] = LIMITER_OUTAGES[error.reason];
+    logFailure(c, event, error.cause ?? error);
+    return errorResponse(c, serviceUnavailable(message, requestId));
   }
   logFailure(c, "internal_error", error);
   return errorResponse(c, new ApiError("internal_error", MESSAGES.internal_error.fault(requestId)));

@@ -1,14 +1,11 @@
 // The names of the headers that the service defines, or sends with a meaning of its own. The client package has a copy: test/unit/client
 // gives it responses of the service.
 
+import { LIMIT_HEADER } from "../limits/headers.ts";
+
 export const HEADER = {
   requestId: "X-Request-Id",
-  rateLimitLimit: "X-RateLimit-Limit",
-  rateLimitRemaining: "X-RateLimit-Remaining",
-  rateLimitReset: "X-RateLimit-Reset",
-  rateLimit: "RateLimit",
-  rateLimitPolicy: "RateLimit-Policy",
-  retryAfter: "Retry-After",
+  ...LIMIT_HEADER,
   idempotencyKey: "Idempotency-Key",
   idempotentReplayed: "Idempotent-Replayed",
   deprecation: "Deprecation",

@@ -1,8 +1,17 @@
 // The rate-limit headers of a decision.
 
-import { HEADER } from "../http/header-names.ts";
 import type { Outlook, Window, WindowName } from "./windows.ts";
 import { remaining, resetMs, WINDOW_SECONDS } from "./windows.ts";
+
+/** The names of the headers. */
+export const LIMIT_HEADER = {
+  rateLimitLimit: "X-RateLimit-Limit",
+  rateLimitRemaining: "X-RateLimit-Remaining",
+  rateLimitReset: "X-RateLimit-Reset",
+  rateLimit: "RateLimit",
+  rateLimitPolicy: "RateLimit-Policy",
+  retryAfter: "Retry-After",
+} as const;
 
 /**
  * Adds the headers of a decision to `headers`: X-RateLimit-* ("Rate limits" in the guide; Reset is Unix time in seconds), RateLimit and
@@ -18,12 +27,12 @@ export function headersOf(decision: Outlook, headers: Record<string, string> = {
     policy += `, "day";q=${day.limit};w=${WINDOW_SECONDS.day}`;
     state += `, "day";r=${left(decision, "day")};t=${secondsToReset(decision, "day")}`;
   }
-  headers[HEADER.rateLimitLimit] = `${windowOf(decision, name).limit}`;
-  headers[HEADER.rateLimitRemaining] = `${left(decision, name)}`;
-  headers[HEADER.rateLimitReset] = `${availableMs(decision, name) / 1000}`;
-  headers[HEADER.rateLimitPolicy] = policy;
-  headers[HEADER.rateLimit] = state;
-  if (!decision.admitted) headers[HEADER.retryAfter] = `${secondsToReset(decision, name)}`;
+  headers[LIMIT_HEADER.rateLimitLimit] = `${windowOf(decision, name).limit}`;
+  headers[LIMIT_HEADER.rateLimitRemaining] = `${left(decision, name)}`;
+  headers[LIMIT_HEADER.rateLimitReset] = `${availableMs(decision, name) / 1000}`;
+  headers[LIMIT_HEADER.rateLimitPolicy] = policy;
+  headers[LIMIT_HEADER.rateLimit] = state;
+  if (!decision.admitted) headers[LIMIT_HEADER.retryAfter] = `${secondsToReset(decision, name)}`;
   return headers;
 }
 

@@ -54,6 +54,9 @@ import { type KeyWindows, WINDOW_SECONDS, type WindowName } from "./windows.ts";
 /** The longest wait for a decision. Longer: more patience with a slow object; shorter: more decisions without it. */
 export const MAX_WAIT_MS = 5_000;
 
+/** How long an isolate may use a record since its read. Longer: fewer calls of quiet keys; shorter: a change of a key is in force earlier. */
+export const RECORD_MS = 30_000;
+
 export const MINUTE_MS = WINDOW_SECONDS.minute * 1000;
 export const DAY_MS = WINDOW_SECONDS.day * 1000;
 /** Days with totals, today included. */

@@ -1,6 +1,5 @@
 // Fills in the placeholders of the guide, src/openapi/guide.md, from the constants that the service uses, and those of the pages.
 
-import { FRESH_MS } from "../d1/freshness.ts";
 import { ERROR_STATUS, type ErrorCode } from "../http/errors.ts";
 import { HEADER } from "../http/header-names.ts";
 import { ID_LENGTH } from "../http/request-context.ts";
@@ -8,7 +7,7 @@ import { PREFERENCE } from "../http/server-timing.ts";
 import { PLAN_LIMITS } from "../keys/plans.ts";
 import { REQUESTS_PER_MINUTE } from "../limits/address-counter.ts";
 import { BAN_GRACE_MS, BAN_MS, MIN_TOLERATED_REFUSALS, TOLERATED_LIMITS } from "../limits/object/bans.ts";
-import { DAYS_KEPT, MAX_WAIT_MS } from "../limits/protocol.ts";
+import { DAYS_KEPT, MAX_WAIT_MS, RECORD_MS } from "../limits/protocol.ts";
 import { DEPRECATED_AT, REMOVED_AT } from "../pets/deprecation.ts";
 import { RETENTION_MS } from "../pets/idempotency.ts";
 import { PageQuery } from "../pets/schema.ts";
@@ -29,7 +28,7 @@ const VALUES: Record<string, string> = {
   // The document does not know its own origin.
   origin: PLACEHOLDERS.origin,
   clientSample: LIST_WITH_CLIENT,
-  keyChangeSeconds: `${FRESH_MS / 1000}`,
+  keyChangeSeconds: `${RECORD_MS / 1000}`,
   anonymousPerMinute: `${REQUESTS_PER_MINUTE}`,
   daysKept: `${DAYS_KEPT}`,
   maxWaitSeconds: `${MAX_WAIT_MS / 1000}`,

@@ -6,13 +6,13 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { readFileSync } from "node:fs";
 import { DatabaseSync, type SQLInputValue } from "node:sqlite";
-import { DatabaseUnavailable } from "../../src/d1/statements.ts";
 import { HEADER } from "../../src/http/header-names.ts";
 import { hasSecret, type KeyRecord, problemOf } from "../../src/keys/record.ts";
 import { BoundedMap } from "../../src/lib/bounded-map.ts";
 import { DeadlineExceeded } from "../../src/lib/deadline.ts";
 import { formatDate } from "../../src/lib/rfc3339.ts";
 import { nextPauseMs, type Runtime } from "../../src/lib/runtime.ts";
+import { LimiterUnavailable } from "../../src/limits/errors.ts";
 import { headersOf, left, tighterWindow } from "../../src/limits/headers.ts";
 import {
   type Decision,
@@ -438,7 +438,7 @@ export class World {
         this.#replaced !== undefined ||
         this.mayLose ||
         this.#slowestReadMs > SLOW_READ_MS);
-    const isUnavailable = error instanceof DatabaseUnavailable && (mayLackRecord || isTooLate);
+    const isUnavailable = error instanceof LimiterUnavailable && (mayLackRecord || isTooLate);
     this.expect(isUnavailable, () => `${(error as Error).stack}; ${(error as Error).cause}`);
   }
 
@@ -455,8 +455,7 @@ export class World {
           this.#resume(reader, context, () => resolve(structuredClone(record)));
         };
       };
-      const fail = (error: object) =>
-        this.#resume(reader, context, () => reject(new DatabaseUnavailable(error, false)));
+      const fail = (error: object) => this.#resume(reader, context, () => reject(error));
       if (this.#options.read === undefined) deliver()();
       else this.#options.read({ deliver, fail });
     });

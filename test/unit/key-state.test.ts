@@ -2,8 +2,8 @@
 // real object. The object's clock is 5 s behind.
 
 import { describe, expect, it } from "vitest";
-import { DatabaseUnavailable } from "../../src/d1/statements.ts";
 import { DeadlineExceeded } from "../../src/lib/deadline.ts";
+import { LimiterUnavailable } from "../../src/limits/errors.ts";
 import { type Call, KeyState, type Waiter } from "../../src/limits/isolate/key-state.ts";
 import { type AcquireResult, type Lease, RATE_MS } from "../../src/limits/protocol.ts";
 import { FIRST_SECRET } from "../simulation/world.ts";
@@ -542,7 +542,7 @@ describe("a call", () => {
     ],
     [
       "finds no record that tells of its secret",
-      new DatabaseUnavailable("away", false),
+      new LimiterUnavailable("key", "away"),
       0,
       [false, false, true],
     ],

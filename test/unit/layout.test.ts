@@ -19,9 +19,9 @@ const ORDER = [
   "src/keys/usage/usage-body.ts",
   "src/limits/{protocol,messages}.ts",
   "src/keys/*.ts",
-  "src/limits/**",
   "src/http/**",
   "src/d1/**",
+  "src/limits/**",
   "src/lib/**",
 ];
 

@@ -74,7 +74,7 @@ describe("beside sixty lookups of its address, a lookup", () => {
     await pass(1_999);
     expect([settled.mock.calls, begin(1)]).toEqual([[], 0]);
     await pass(1);
-    expect(settled.mock.lastCall).toMatchObject([{ name: "Unavailable", event: "lookups_busy" }]);
+    expect(settled.mock.lastCall).toMatchObject([{ name: "LimiterUnavailable", reason: "lookups" }]);
   });
 });
 

@@ -2,9 +2,6 @@
 // banned. An isolate calls the key's object for it at most once a second.
 
 import { Hono } from "hono";
-import { DatabaseUnavailable } from "../../d1/statements.ts";
-import { Unavailable } from "../../http/errors.ts";
-import { MESSAGES } from "../../http/messages.ts";
 import { respondJson } from "../../http/respond.ts";
 import { Cache } from "../../lib/cache.ts";
 import type { KeyRequest } from "../../limits/isolate/caller.ts";
@@ -26,14 +23,6 @@ export function usageRoute(keys: KnownKeys) {
     maxSize: MAX_ANSWERS,
   });
 
-  /** Throws DatabaseUnavailable and Unavailable. */
-  function currentUsage(request: KeyRequest): Promise<Answer> {
-    return answers.get(request.credential.id, request).catch((error) => {
-      if (error instanceof DatabaseUnavailable) throw error;
-      throw new Unavailable("limiter_unavailable", MESSAGES.service_unavailable.limiter, error);
-    });
-  }
-
   return new Hono<KeysEnv>().get("/", async (c, next) => {
     const request = c.get("keyRequest");
     if (request === undefined) return next();
@@ -41,7 +30,7 @@ export function usageRoute(keys: KnownKeys) {
     const key = c.get("caller")?.key;
     // Without a valid key, the rate limit counts the request by address, and it is refused.
     if (key === undefined) return next();
-    const { days, peek } = await currentUsage(request);
+    const { days, peek } = await answers.get(request.credential.id, request);
     // The windows are those of now, because the cached answer may be older than the last response.
     const outlook = peek();
     const { bannedUntilMs, windows } = outlook;

@@ -1,6 +1,5 @@
 // Who sends a request: what the request has, and what the isolate makes of it. Types only.
 
-import type { Timing } from "../../http/timing.ts";
 import type { KeyRecord, SecretProblem } from "../../keys/record.ts";
 import type { Decision } from "../windows.ts";
 
@@ -18,6 +17,11 @@ export type Caller =
       refusal?: Decision;
     };
 
+/** Records the hops of a request that began at `sentMs` (Unix time) and end now. `recordMs`: how long the object has waited for the record. */
+export interface HopRecorder {
+  hop(to: "object" | "keys", sentMs: number, recordMs?: number): void;
+}
+
 /** A request with a secret. */
 export interface KeyRequest {
   credential: Credential;
@@ -26,7 +30,7 @@ export interface KeyRequest {
   /** See LookupThrottle. */
   buckets(): readonly string[];
   /** Records the hops that it waits for. */
-  timing?: Timing | undefined;
+  timing?: HopRecorder | undefined;
   /** Called with the reason if the object can't be reached. */
   onObjectFailure(error: unknown): void;
 }

@@ -2,15 +2,14 @@
 // (key-state.ts). One call that counts runs at a time; requests that arrive meanwhile wait, and the next call counts all of them. So a burst
 // costs one or two calls.
 
-import { FRESH_MS } from "../../d1/freshness.ts";
-import { DatabaseUnavailable } from "../../d1/statements.ts";
 import type { KeyRecord } from "../../keys/record.ts";
 import { randomBase62 } from "../../lib/base62.ts";
 import { DeadlineExceeded } from "../../lib/deadline.ts";
 import { type Loan, leftOf, lend, OVER } from "../../lib/loan.ts";
 import type { Runtime } from "../../lib/runtime.ts";
+import { LimiterUnavailable } from "../errors.ts";
 import { type Known, readAcquireAnswer, readRecordAnswer, readUsageAnswer } from "../messages.ts";
-import { CLIENT_ID_LENGTH, MAX_WAIT_MS, type NoRecord, type RecordAnswer } from "../protocol.ts";
+import { CLIENT_ID_LENGTH, MAX_WAIT_MS, type NoRecord, RECORD_MS, type RecordAnswer } from "../protocol.ts";
 import type { KeyDecision } from "../windows.ts";
 import { callObject } from "./call-object.ts";
 import type { KeyRequest } from "./caller.ts";
@@ -29,7 +28,7 @@ export interface KeysOptions {
   runtime: Runtime;
   /** A new stub of a key's object. */
   objectOf(id: string): KeyObject;
-  /** Reads a record from the primary. Throws DatabaseUnavailable. */
+  /** Reads a record from the primary. */
   findRecord(id: string): Promise<KeyRecord | null>;
 }
 
@@ -77,7 +76,7 @@ export class KeyClient {
     );
   }
 
-  /** Asks the object about a secret, and counts a valid request. Throws DatabaseUnavailable if it has no record, or the call's failure. */
+  /** Asks the object about a secret, and counts a valid request. Throws LimiterUnavailable if it has no record, or the call's failure. */
   async introduce(request: KeyRequest): Promise<Introduced> {
     const { credential, arrivedMs, timing } = request;
     const waiter: Waiter = { arrivedMs, timing, secret: credential.hash };
@@ -97,19 +96,19 @@ export class KeyClient {
 
   /** Reads the record from the primary, because the object can't be reached. */
   async #askPrimary({ arrivedMs, timing, onObjectFailure }: KeyRequest, failure: unknown): Promise<Answered> {
-    if (failure instanceof DatabaseUnavailable) throw failure;
+    if (failure instanceof LimiterUnavailable) throw failure;
     onObjectFailure(failure);
     const sentMs = this.#runtime.now();
     const maxMs = patienceMs(arrivedMs, sentMs);
     const find = () => this.#options.findRecord(this.#id);
     try {
       const record = await this.#runtime.withDeadline("the database", maxMs, find);
-      this.state.learnRecord({ record, usableMs: FRESH_MS }, sentMs, this.#runtime.now());
-      return { record, usableMs: FRESH_MS, isNew: true, sentMs, isOfPrimary: true };
+      this.state.learnRecord({ record, usableMs: RECORD_MS }, sentMs, this.#runtime.now());
+      return { record, usableMs: RECORD_MS, isNew: true, sentMs, isOfPrimary: true };
     } catch (error) {
       if (error instanceof DeadlineExceeded && maxMs >= HANGING_MS)
         this.#failure = { error, ...lend(this.#runtime.now(), FAILURE_MS) };
-      throw error instanceof DatabaseUnavailable ? error : new DatabaseUnavailable(error, false);
+      throw new LimiterUnavailable("key", error);
     } finally {
       timing?.hop("keys", sentMs);
     }
@@ -168,7 +167,7 @@ export class KeyClient {
     this.#reportSoon();
   }
 
-  /** Calls the object for requests, and takes the record of its answer. Throws DatabaseUnavailable if it has none, or what the call throws. */
+  /** Calls the object for requests, and takes the record of its answer. Throws LimiterUnavailable if it has none, or what the call throws. */
   async #ask<Answer extends RecordAnswer>(
     call: (object: KeyObject) => PromiseLike<unknown>,
     read: (message: unknown, known: Known) => Answer | NoRecord,
@@ -183,7 +182,7 @@ export class KeyClient {
       const message = await callObject(this.#runtime, maxMs, callOnce);
       const answer = read(message, this.state.knownAt(this.#runtime.now(), secret));
       recordMs = answer.recordMs;
-      if ("unavailable" in answer) throw new DatabaseUnavailable(answer.unavailable, false);
+      if ("unavailable" in answer) throw new LimiterUnavailable("key", answer.unavailable);
       this.state.learnRecord(answer, sentMs, this.#runtime.now());
       return answer;
     } finally {

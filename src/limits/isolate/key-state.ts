@@ -2,11 +2,10 @@
 // does not know yet, the requests that wait, and the call under way. Methods get the time, and none waits or calls: key-client.ts does.
 // Times are the isolate's (Unix time) unless they are said to be the object's.
 
-import { DatabaseUnavailable } from "../../d1/statements.ts";
-import type { Timing } from "../../http/timing.ts";
 import { hasSecret, type KeyRecord } from "../../keys/record.ts";
 import { DeadlineExceeded } from "../../lib/deadline.ts";
 import { type Loan, leftOf, lend, OVER } from "../../lib/loan.ts";
+import { LimiterUnavailable } from "../errors.ts";
 import type { Known } from "../messages.ts";
 import {
   type AcquireAnswer,
@@ -42,6 +41,7 @@ import {
   withLimits,
 } from "../windows.ts";
 import { CALL_DEADLINE_MS } from "./call-object.ts";
+import type { HopRecorder } from "./caller.ts";
 
 /** A record in use is renewed after this share of its time. More: requests that wait for it; less: more calls. */
 const RENEW_RECORD_SHARE = 1 / 2;
@@ -105,7 +105,7 @@ type Outcome = { decision: KeyDecision; failure?: unknown } | { decision?: never
 /** A request that waits. It is decided without the object only once the isolate can judge its secret. */
 export interface Waiter {
   arrivedMs: number;
-  timing?: Timing | undefined;
+  timing?: HopRecorder | undefined;
   /** The hash of a secret that the isolate can't judge, until the object says that it is valid. */
   secret?: string | undefined;
   /** What the object has said of the secret. */
@@ -580,7 +580,7 @@ export class KeyState {
     if (this.#call !== call) return;
     const { secret } = call.request;
     const isOverdue = failure instanceof DeadlineExceeded && call.maxMs < CALL_DEADLINE_MS;
-    if (secret !== undefined && failure instanceof DatabaseUnavailable)
+    if (secret !== undefined && failure instanceof LimiterUnavailable)
       this.#decide(this.#withSecret(secret), failure, nowMs);
     else if (isOverdue) this.#decideOverdue(0, nowMs, failure);
     else this.#decideAll(failure, nowMs);

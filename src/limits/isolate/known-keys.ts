@@ -1,8 +1,6 @@
 // What an isolate knows of keys: clients of their objects, and secrets that don't exist. It identifies the caller of a request, and
 // counts the request, by one call if the isolate does not know the key.
 
-import { FRESH_MS } from "../../d1/freshness.ts";
-import { DatabaseUnavailable } from "../../d1/statements.ts";
 import { hasSecret, type KeyRecord, problemOf } from "../../keys/record.ts";
 import { keyIdOf } from "../../keys/secret.ts";
 import { BoundedMap } from "../../lib/bounded-map.ts";
@@ -11,7 +9,8 @@ import { type Loan, leftOf, lend, OVER } from "../../lib/loan.ts";
 import type { Runtime } from "../../lib/runtime.ts";
 import { sha256 } from "../../lib/sha256.ts";
 import { SingleFlight } from "../../lib/single-flight.ts";
-import { MAX_WAIT_MS } from "../protocol.ts";
+import { LimiterUnavailable } from "../errors.ts";
+import { MAX_WAIT_MS, RECORD_MS } from "../protocol.ts";
 import type { KeyDecision } from "../windows.ts";
 import type { Caller, Credential, KeyRequest } from "./caller.ts";
 import { type Answered, KeyClient, type KeysOptions } from "./key-client.ts";
@@ -94,7 +93,7 @@ export class KnownKeys {
 
   /**
    * Identifies the caller of a request whose secret this isolate can't judge, and counts the request if the secret is valid. Throws
-   * DatabaseUnavailable, or Unavailable if too many others are looked up.
+   * LimiterUnavailable, also if too many others are looked up.
    */
   async identifyAndCount(request: KeyRequest): Promise<{ caller: Caller; decision?: KeyDecision }> {
     const { credential, arrivedMs } = request;
@@ -116,10 +115,12 @@ export class KnownKeys {
     return (await this.#identify(request, false)).caller;
   }
 
-  /** The totals of a key's days, and a function for the windows of now. Throws what the call throws. */
+  /** The totals of a key's days, and a function for the windows of now. Throws LimiterUnavailable. */
   async readUsage(request: KeyRequest) {
     const client = this.clientOf(request.credential.id);
-    const days = await client.readUsage(request);
+    const days = await client.readUsage(request).catch((error) => {
+      throw error instanceof LimiterUnavailable ? error : new LimiterUnavailable("counts", error);
+    });
     return { days, peek: () => client.state.peek(this.#runtime.now()) };
   }
 
@@ -146,7 +147,7 @@ export class KnownKeys {
     const work = () => this.#askUntilKnown(request, counts);
     // It may wait for a call of another request.
     return this.#runtime.withDeadline("the key's object", maxMs, work).catch((error) => {
-      throw error instanceof DeadlineExceeded ? new DatabaseUnavailable(error, false) : error;
+      throw error instanceof DeadlineExceeded ? new LimiterUnavailable("key", error) : error;
     });
   }
 
@@ -188,7 +189,7 @@ export class KnownKeys {
       if (hasSecret(record, hash)) return { caller: callerOf(credential, record, arrivedMs), own };
       // Otherwise the secret may have been made since the record was read. A second call begins after the request has arrived.
       if (isNew && (sentMs >= arrivedMs || !isFirst)) {
-        this.#unknown.set(record === null ? id : hash, lend(sentMs, FRESH_MS));
+        this.#unknown.set(record === null ? id : hash, lend(sentMs, RECORD_MS));
         return { caller: UNKNOWN, own };
       }
       isFirst = false;

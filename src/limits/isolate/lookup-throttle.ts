@@ -6,12 +6,11 @@
 // looked up in groups that double: 60, 120, 240. Guesses add no slots, so a bucket has at most 60 unknown keys a minute, and one
 // more for each valid key that was new to the isolate.
 
-import { Unavailable } from "../../http/errors.ts";
-import { MESSAGES } from "../../http/messages.ts";
 import { BoundedMap } from "../../lib/bounded-map.ts";
 import type { Runtime } from "../../lib/runtime.ts";
 import { MAX_WORK_MS } from "../../lib/single-flight.ts";
 import { AddressCounter } from "../address-counter.ts";
+import { LimiterUnavailable } from "../errors.ts";
 import { room, startOfWindowMs } from "../windows.ts";
 import { patienceMs } from "./key-state.ts";
 
@@ -57,7 +56,7 @@ export class LookupThrottle {
 
   /**
    * Waits until all buckets have a free slot, or until the request `isFree` to go on without. Otherwise returns the refusal of a bucket
-   * that is exhausted in the minute of `arrivedMs` (Unix time). Throws Unavailable if running look-ups take too long.
+   * that is exhausted in the minute of `arrivedMs` (Unix time). Throws LimiterUnavailable if running look-ups take too long.
    */
   async awaitSlot(buckets: readonly string[], arrivedMs: number, isFree: () => boolean) {
     const isReady = () => isFree() || this.hasRoom(buckets, arrivedMs);
@@ -68,7 +67,7 @@ export class LookupThrottle {
     if (isReady()) return undefined;
     const refused = refusal();
     if (refused !== undefined) return { ...refused, by: "address" as const };
-    throw new Unavailable("lookups_busy", MESSAGES.service_unavailable.lookups);
+    throw new LimiterUnavailable("lookups");
   }
 
   /** Runs a look-up, and counts its verdict. Undefined if a bucket has no free slot. Without buckets it is not throttled. */

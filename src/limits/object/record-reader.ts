@@ -1,11 +1,10 @@
 // The record of a key in its object, read from the keys database. An old record is read again before an answer, an ageing one in the
 // background, and any for a secret that it lacks. If the database fails, an old one is used for longer.
 
-import { FRESH_MS } from "../../d1/freshness.ts";
 import { hasSecret, type KeyRecord } from "../../keys/record.ts";
 import { DeadlineExceeded } from "../../lib/deadline.ts";
 import type { Runtime } from "../../lib/runtime.ts";
-import type { NoRecord, RecordAnswer } from "../protocol.ts";
+import { type NoRecord, RECORD_MS, type RecordAnswer } from "../protocol.ts";
 
 /** Longer: fewer reads that calls wait for; shorter: changes of a key are known earlier. */
 const MAX_AGE_MS = 10_000;
@@ -87,7 +86,7 @@ export class RecordReader {
     if (this.#latest === undefined || this.#leftMs <= 0 || isUnanswered)
       return { unavailable: `${this.#failure?.error}`, ...waited };
     const ageMs = this.#ageMs;
-    const usableMs = ageMs < MAX_AGE_MS ? FRESH_MS - ageMs : Math.min(FAILURE_PAUSE_MS, this.#leftMs);
+    const usableMs = ageMs < MAX_AGE_MS ? RECORD_MS - ageMs : Math.min(FAILURE_PAUSE_MS, this.#leftMs);
     return {
       record: this.#latest.record,
       usableMs,
