@@ -13,8 +13,9 @@ import { serverTiming } from "./http/server-timing.ts";
 import { version } from "./http/version.ts";
 import { identify } from "./keys/identify.ts";
 import { rateLimit, rateLimitHeaders } from "./keys/rate-limit.ts";
+import { KEY_POLICY } from "./keys/record.ts";
 import { requireKey } from "./keys/require-key.ts";
-import { withoutSecrets } from "./keys/secret.ts";
+import { credentialOf, withoutSecrets } from "./keys/secret.ts";
 import { findRecord } from "./keys/store.ts";
 import { usageRoute } from "./keys/usage/usage-route.ts";
 import { RUNTIME } from "./lib/runtime.ts";
@@ -27,7 +28,9 @@ import { petRoutes } from "./pets/routes.ts";
 function createApp() {
   const app = new Hono<PetsEnv>();
   const keys = new KnownKeys({
+    policy: KEY_POLICY,
     runtime: RUNTIME,
+    credentialOf,
     // `env` is read at each use, because Cloudflare may give a running isolate other bindings.
     objectOf: (id) => env.API_KEYS.getByName(id),
     findRecord: (id) => findRecord(env.KEYS_DB, id),

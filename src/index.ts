@@ -1,6 +1,6 @@
 // The Worker's exports: the app, the cron trigger and the Durable Object class.
 
-export { ApiKey } from "./limits/object/limited-object.ts";
+export { ApiKey } from "./keys/api-key.ts";
 
 import { app } from "./app.ts";
 import { scheduled } from "./scheduled.ts";

@@ -3,9 +3,9 @@
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { DatabaseSync } from "node:sqlite";
-import { MAX_LIMIT } from "../../src/keys/plans.ts";
 import { newKeyId, newSecret } from "../../src/keys/secret.ts";
 import { sha256 } from "../../src/lib/sha256.ts";
+import { MAX_LIMIT } from "../../src/limits/windows.ts";
 import { createKey, createKeys, type NewKey } from "../../src/operators/admin.ts";
 import { encodeCursor } from "../../src/pets/cursor.ts";
 import type { Databases } from "../measure/workerd.ts";

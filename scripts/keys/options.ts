@@ -2,9 +2,10 @@
 
 import { userInfo } from "node:os";
 import { InvalidArgumentError } from "commander";
-import { MAX_LIMIT, PLANS, PLANS_WITH_OWN_LIMITS, type Plan } from "../../src/keys/plans.ts";
+import { PLANS, PLANS_WITH_OWN_LIMITS, type Plan } from "../../src/keys/plans.ts";
 import { withoutSecrets } from "../../src/keys/secret.ts";
 import type { Limits } from "../../src/limits/windows.ts";
+import { MAX_LIMIT } from "../../src/limits/windows.ts";
 import { TARGET_OPTIONS } from "../cloudflare/target.ts";
 import { integer, matching, type OptionValues } from "../lib/command.ts";
 import { UsageError } from "../lib/io.ts";

@@ -5,17 +5,20 @@ import type { Context, MiddlewareHandler } from "hono";
 import { lookupBuckets } from "../http/client-address.ts";
 import { logFailure } from "../http/log.ts";
 import type { HttpEnv } from "../http/request-context.ts";
-import type { Caller, KeyRequest } from "../limits/isolate/caller.ts";
+import type * as limits from "../limits/isolate/caller.ts";
 import type { KnownKeys } from "../limits/isolate/known-keys.ts";
 import type { Outlook } from "../limits/windows.ts";
-import type { KeyRecord } from "./record.ts";
+import type { KeyRecord, SecretProblem } from "./record.ts";
+
+export type Caller = limits.Caller<KeyRecord, SecretProblem>;
+export type Keys = KnownKeys<KeyRecord, SecretProblem>;
 
 export interface KeysEnv extends HttpEnv {
   Variables: HttpEnv["Variables"] & {
     /** Absent until the key's object has been asked. */
     caller?: Caller;
     /** Set if the request has a well-formed secret. */
-    keyRequest?: KeyRequest;
+    keyRequest?: limits.KeyRequest;
     /** Set by `rateLimit` and GET /v1/usage; absent if the request did not get that far. */
     outlook?: Outlook;
     /** The valid key. Set by `requireKey`. */
@@ -24,7 +27,7 @@ export interface KeysEnv extends HttpEnv {
 }
 
 /** Sets `caller` or `keyRequest`, or both. */
-export function identify(keys: KnownKeys): MiddlewareHandler<KeysEnv> {
+export function identify(keys: Keys): MiddlewareHandler<KeysEnv> {
   return function identify(c, next) {
     const token = bearerToken(c.req.header("Authorization")?.trim());
     const credential = token === undefined ? undefined : keys.credentialOf(token);

@@ -20,9 +20,6 @@ export const PLANS_WITH_OWN_LIMITS: readonly string[] = PLANS.filter(
   (plan) => PLAN_LIMITS[plan] === undefined,
 );
 
-/** The largest limit that a key can have of its own. */
-export const MAX_LIMIT = 1_000_000_000;
-
 /** The limits of a key; undefined if its plan is unknown, or if the key lacks the limits of its own that the plan needs. */
 export function limitsOf(plan: string, own: Limits | undefined): Limits | undefined {
   return isPlan(plan) ? (PLAN_LIMITS[plan] ?? own) : undefined;

@@ -7,9 +7,8 @@ import { errorResponse } from "../http/errors.ts";
 import { MESSAGES } from "../http/messages.ts";
 import type { AddressCounter } from "../limits/address-counter.ts";
 import { availableMs, headersOf, left, secondsToReset, tighterWindow } from "../limits/headers.ts";
-import type { KnownKeys } from "../limits/isolate/known-keys.ts";
 import type { Decision, Outlook } from "../limits/windows.ts";
-import { type KeysEnv, setCaller } from "./identify.ts";
+import { type Keys, type KeysEnv, setCaller } from "./identify.ts";
 
 /** Adds the rate-limit headers of the client's address to a response without a decision, such as that of a preflight. */
 export function rateLimitHeaders(addresses: AddressCounter): MiddlewareHandler<KeysEnv> {
@@ -24,7 +23,7 @@ export function rateLimitHeaders(addresses: AddressCounter): MiddlewareHandler<K
 }
 
 /** Counts the request, and sets `outlook` and `caller`. Answers `rate_limit_exceeded` or `key_banned`. */
-export function rateLimit(keys: KnownKeys, addresses: AddressCounter): MiddlewareHandler<KeysEnv> {
+export function rateLimit(keys: Keys, addresses: AddressCounter): MiddlewareHandler<KeysEnv> {
   return async function rateLimit(c, next) {
     const decision = await count(keys, addresses, c);
     c.get("timing")?.decided(decision.by, decision.by !== "address");
@@ -38,7 +37,7 @@ export function rateLimit(keys: KnownKeys, addresses: AddressCounter): Middlewar
 }
 
 /** Counts the request of a valid key at its object, and any other by its address. */
-async function count(keys: KnownKeys, addresses: AddressCounter, c: Context<KeysEnv>): Promise<Decision> {
+async function count(keys: Keys, addresses: AddressCounter, c: Context<KeysEnv>): Promise<Decision> {
   const countAddress = () => addresses.count(clientAddress(c.req), c.get("nowMs"));
   const caller = c.get("caller");
   const request = c.get("keyRequest");

@@ -1,6 +1,8 @@
 // The record of a key, and what follows from it for a secret. The keys database is its source, the key's object hands it to the
 // isolates. Times are Unix time in milliseconds; null: never.
 
+import { every, NUMBER, nullable, type Reader, TEXT, whole } from "../lib/tolerant.ts";
+import type { KeyPolicy } from "../limits/policy.ts";
 import type { Limits } from "../limits/windows.ts";
 import type { Plan } from "./plans.ts";
 
@@ -36,10 +38,6 @@ export function stateOf({ revokedAtMs, suspendedAtMs, expiresAtMs }: Ends, nowMs
   return expiresAtMs !== null && expiresAtMs <= nowMs ? "expired" : "active";
 }
 
-export function hasSecret(record: KeyRecord | null, hash: string): record is KeyRecord {
-  return record?.secrets.some((each) => each.hash === hash) ?? false;
-}
-
 /** Why a secret is not valid. */
 export type SecretProblem = "unknown" | "replaced" | Exclude<KeyState, "active">;
 
@@ -55,3 +53,26 @@ export function problemOf(
   if (state !== "active") return state;
   return secret.goodUntilMs !== null && secret.goodUntilMs <= nowMs ? "replaced" : undefined;
 }
+
+type Secret = KeyRecord["secrets"][number];
+
+export const KEY_POLICY: KeyPolicy<KeyRecord, SecretProblem> = {
+  limitsOf: ({ limits }) => limits,
+  problemOf,
+  bansLiftedUntilMs: ({ bansLiftedUntilMs }) => bansLiftedUntilMs,
+  // One that lacks something could make a revoked key valid, so it is absent: then the primary is asked.
+  readKey: whole<KeyRecord>(
+    {
+      id: TEXT,
+      // A later release can have a plan that this one does not know.
+      plan: TEXT as Reader<Plan | undefined>,
+      limits: whole<Limits>({ minute: NUMBER, day: NUMBER }, {}),
+      expiresAtMs: nullable(NUMBER),
+      revokedAtMs: nullable(NUMBER),
+      suspendedAtMs: nullable(NUMBER),
+      bansLiftedUntilMs: NUMBER,
+      secrets: every(whole<Secret>({ hash: TEXT, goodUntilMs: nullable(NUMBER) }, {})),
+    },
+    {},
+  ),
+};

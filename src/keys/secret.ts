@@ -5,6 +5,7 @@
 
 import { crc32 } from "node:zlib";
 import { BASE62, randomBase62 } from "../lib/base62.ts";
+import { sha256 } from "../lib/sha256.ts";
 import {
   CHECKSUM_LENGTH,
   ID_LENGTH,
@@ -34,6 +35,12 @@ export function newSecret(keyId: string): string {
 export function keyIdOf(text: string): string | undefined {
   if (!SECRET_FORMAT.test(text) || withChecksum(text.slice(0, -CHECKSUM_LENGTH)) !== text) return undefined;
   return ID_PREFIX + text.slice(SECRET_PREFIX.length, SECRET_PREFIX.length + ID_LENGTH);
+}
+
+/** What stands for a secret: the id of its key, and its SHA-256. Undefined if the text is not a secret. */
+export function credentialOf(text: string): { id: string; hash: string } | undefined {
+  const id = keyIdOf(text);
+  return id === undefined ? undefined : { id, hash: sha256(text) };
 }
 
 /** The id of the key whose secret is in the text; undefined if there is none. */

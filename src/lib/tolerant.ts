@@ -35,8 +35,9 @@ export const PART = reader<number>(
 /** May be Number.POSITIVE_INFINITY. */
 export const TIME = reader<number>("time", (value) => typeof value === "number" && value > -1 / 0);
 export const TEXT = reader<string>("string", (value) => typeof value === "string");
+export const ANYTHING: Reader<unknown> = (value) => value;
 export const FLAG = reader<boolean>("boolean", (value) => typeof value === "boolean");
-const OBJECT = reader<Record<string, unknown>>("object", (value) => tagOf(value) === "Object");
+export const OBJECT = reader<Record<string, unknown>>("object", (value) => tagOf(value) === "Object");
 const LIST = reader<unknown[]>("array", Array.isArray);
 const MAP = reader<Map<string, unknown>>("Map", (value) => value instanceof Map);
 

@@ -1,9 +1,8 @@
 // Reads the messages of the protocol as another release may have written them. What a reader gives to an absent field is safe on both sides: it
 // admits nothing above a limit, and refuses nothing beyond the minute.
 
-import type { KeyRecord } from "../keys/record.ts";
 import {
-  every,
+  ANYTHING,
   FLAG,
   fields,
   list,
@@ -31,7 +30,7 @@ import type {
   Status,
   UsageAnswer,
 } from "./protocol.ts";
-import type { KeyWindows, Limits, Window, WindowName } from "./windows.ts";
+import type { KeyWindows, Window, WindowName } from "./windows.ts";
 
 /** More than any number of a call, number of requests, or time: as if a field said "the latest", "all" or "now". */
 const MOST = Number.MAX_SAFE_INTEGER;
@@ -42,24 +41,6 @@ const LEAST_USABLE_MS = 5_000;
 const COUNT = or(WHOLE, 0);
 /** May be negative, or a fraction. */
 export const AMOUNT = or(NUMBER, 0);
-
-type Secret = KeyRecord["secrets"][number];
-
-/** A record that lacks something could make a revoked key valid, so it is absent: then the primary is asked. */
-export const readKeyRecord = whole<KeyRecord>(
-  {
-    id: TEXT,
-    // A later release can have a plan that this one does not know.
-    plan: TEXT as Reader<KeyRecord["plan"] | undefined>,
-    limits: whole<Limits>({ minute: NUMBER, day: NUMBER }, {}),
-    expiresAtMs: nullable(NUMBER),
-    revokedAtMs: nullable(NUMBER),
-    suspendedAtMs: nullable(NUMBER),
-    bansLiftedUntilMs: NUMBER,
-    secrets: every(whole<Secret>({ hash: TEXT, goodUntilMs: nullable(NUMBER) }, {})),
-  },
-  {},
-);
 
 // To the object.
 
@@ -133,61 +114,63 @@ export const readDay = whole<DayTotals, "startMs">(
   },
 );
 
-type Parts = { record?: KeyRecord | null; result?: Result; usage?: Usage };
+type Parts = { record?: unknown; result?: Result; usage?: Usage };
 /** An answer as it is read: the record may be absent, or the object may have none. */
 type Read<Answer> = Omit<Answer, keyof Parts> & Partial<NoRecord> & Pick<Parts, "record">;
-type Usage = Omit<NonNullable<UsageAnswer["usage"]>, "status"> & { status: Partial<Status> };
+type Usage = Omit<NonNullable<UsageAnswer<never>["usage"]>, "status"> & { status: Partial<Status> };
 
 const ANSWER = {
-  record: nullable(readKeyRecord),
+  record: ANYTHING,
   usableMs: or(NUMBER, LEAST_USABLE_MS),
   isNew: or(FLAG, false),
   recordMs: NUMBER,
   unavailable: TEXT,
 };
-const readAnswer = fields<Read<RecordAnswer>>(ANSWER);
-const readCounted = fields<Read<AcquireAnswer> & Pick<Parts, "result">>({
+const readAnswer = fields<Read<RecordAnswer<never>>>(ANSWER);
+const readCounted = fields<Read<AcquireAnswer<never>> & Pick<Parts, "result">>({
   ...ANSWER,
   result: optional(readResult),
 });
-const readUsed = fields<Read<UsageAnswer> & Pick<Parts, "usage">>({
+const readUsed = fields<Read<UsageAnswer<never>> & Pick<Parts, "usage">>({
   ...ANSWER,
   usage: optional(fields<Usage>({ status: fields<Partial<Status>>(STATUS), days: list(readDay) })),
 });
 
 /** What an isolate knows already, for what an answer does not say. */
-export interface Known {
+export interface Known<Key> {
+  readKey: Reader<Key | undefined>;
   /** A record that the isolate may use, and that may replace the one of the answer. */
-  record?: KeyRecord | undefined;
-  statusBy(limits: Limits | undefined): Status;
+  record?: Key | undefined;
+  statusBy(record: Key | null): Status;
 }
 
 /** Throws TypeError, also if nobody knows the record. */
-export function readRecordAnswer(message: unknown, known: Known): RecordAnswer | NoRecord {
+export function readRecordAnswer<Key>(message: unknown, known: Known<Key>): RecordAnswer<Key> | NoRecord {
   return withRecord(readAnswer(message, "identify", refuseAll), known);
 }
 
 /** Throws TypeError, also if nobody knows the record. */
-export function readAcquireAnswer(message: unknown, known: Known): AcquireAnswer | NoRecord {
+export function readAcquireAnswer<Key>(message: unknown, known: Known<Key>): AcquireAnswer<Key> | NoRecord {
   const { result, ...rest } = readCounted(message, "acquire", refuseAll);
   const answer = withRecord(rest, known);
   if (result === undefined || "unavailable" in answer) return answer;
-  return { ...answer, result: { ...known.statusBy(answer.record?.limits), ...result } };
+  return { ...answer, result: { ...known.statusBy(answer.record), ...result } };
 }
 
 /** Throws TypeError, also if nobody knows the record. */
-export function readUsageAnswer(message: unknown, known: Known): UsageAnswer | NoRecord {
+export function readUsageAnswer<Key>(message: unknown, known: Known<Key>): UsageAnswer<Key> | NoRecord {
   const { usage, ...rest } = readUsed(message, "usage", refuseAll);
   const answer = withRecord(rest, known);
   if (usage === undefined || "unavailable" in answer) return answer;
-  const status = { ...known.statusBy(answer.record?.limits), ...usage.status };
+  const status = { ...known.statusBy(answer.record), ...usage.status };
   return { ...answer, usage: { ...usage, status } };
 }
 
-function withRecord(answer: Read<RecordAnswer>, known: Known): RecordAnswer | NoRecord {
-  const { record, unavailable, recordMs, ...rest } = answer;
+function withRecord<Key, Answer extends Read<RecordAnswer<never>>>(answer: Answer, known: Known<Key>) {
+  const { record: given, unavailable, recordMs, ...rest } = answer;
   const waited = recordMs === undefined ? {} : { recordMs };
   if (unavailable !== undefined) return { unavailable, ...waited };
+  const record = nullable(known.readKey)(given, "record", refuseAll);
   if (record !== undefined) return { ...rest, record, ...waited };
   if (known.record === undefined) throw new TypeError("an answer of the object has no record");
   return { ...rest, record: known.record, usableMs: 0, ...waited };

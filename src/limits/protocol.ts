@@ -48,7 +48,6 @@
 //           reads to which one may roll back. No field changes its meaning, and no method its name.
 // PREVENTS  Calls between old and new code that fail, for minutes after a deployment or a rollback (docs/migrations.md).
 
-import type { KeyRecord } from "../keys/record.ts";
 import { type KeyWindows, WINDOW_SECONDS, type WindowName } from "./windows.ts";
 
 /** The longest wait for a decision. Longer: more patience with a slow object; shorter: more decisions without it. */
@@ -126,13 +125,13 @@ export interface AcquireRequest {
 }
 
 /** `record` is null if the key does not exist. `usableMs`: how long it may be used from the answer on; isolates count from their call. */
-export type UsableRecord = { record: KeyRecord | null; usableMs: number };
+export type UsableRecord<Key> = { record: Key | null; usableMs: number };
 
 /** How long a call has waited for the object's read of the record; undefined if there was none. */
 type Waited = { recordMs?: number };
 
 /** What every answer of the object has. */
-export interface RecordAnswer extends UsableRecord, Waited {
+export interface RecordAnswer<Key> extends UsableRecord<Key>, Waited {
   /** Whether the record was read after the call had arrived, so that a secret that it lacks does not exist. */
   isNew: boolean;
 }
@@ -144,9 +143,9 @@ export interface RecordAnswer extends UsableRecord, Waited {
 export type NoRecord = Waited & { unavailable: string };
 
 /** Without `result`, nothing was counted: the key does not exist, or the secret is not valid. */
-export type AcquireAnswer = RecordAnswer & { result?: AcquireResult };
+export type AcquireAnswer<Key> = RecordAnswer<Key> & { result?: AcquireResult };
 /** Without `usage`, the key does not exist. */
-export type UsageAnswer = RecordAnswer & { usage?: { status: Status; days: readonly DayTotals[] } };
+export type UsageAnswer<Key> = RecordAnswer<Key> & { usage?: { status: Status; days: readonly DayTotals[] } };
 
 /** The status of a key at `nowMs`, by the object's clock (Unix time). */
 export interface Status {

@@ -40,6 +40,9 @@ export interface Decision<All extends Windows = Windows> extends Outlook<All> {
 
 export type KeyDecision = Decision<KeyWindows>;
 
+/** No limit is larger. */
+export const MAX_LIMIT = 1_000_000_000;
+
 export const UNUSED_COUNT: Count = { startMs: 0, used: 0 };
 
 export function withLimits({ minute, day }: Counts, limits: Limits): KeyWindows {

@@ -4,9 +4,10 @@
 
 import * as z from "zod/mini";
 import { ERROR_STATUS, type ErrorCode } from "../http/errors.ts";
-import { MAX_LIMIT, PLANS } from "../keys/plans.ts";
+import { PLANS } from "../keys/plans.ts";
 import type { UsageBody } from "../keys/usage/usage-body.ts";
 import { DAYS_KEPT } from "../limits/protocol.ts";
+import { MAX_LIMIT } from "../limits/windows.ts";
 import { MAX_PAGE_SIZE, NewPet, PET_STATUSES, Pet } from "../pets/schema.ts";
 
 /** The part of JSON Schema that this service needs. */

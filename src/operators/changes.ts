@@ -2,9 +2,9 @@
 // Recorded values are texts for people: a plan with its limits, a name, the last four characters of a secret, or a time.
 
 import { limitsOf, PLANS_WITH_OWN_LIMITS, type Plan } from "../keys/plans.ts";
+import { BANNED } from "../keys/reports.ts";
 import { formatTime } from "../lib/rfc3339.ts";
 import { sha256 } from "../lib/sha256.ts";
-import { BANNED } from "../limits/object/alarm.ts";
 import { banEndMs } from "../limits/object/bans.ts";
 import type { Limits } from "../limits/windows.ts";
 import { foldName } from "./names.ts";

@@ -3,9 +3,9 @@
 import { read } from "../d1/statements.ts";
 import type { Plan } from "../keys/plans.ts";
 import type { Key } from "../keys/record.ts";
+import { BANNED } from "../keys/reports.ts";
 import { KEY_COLUMNS, limitsOfRow, type Row } from "../keys/store.ts";
 import { formatDate } from "../lib/rfc3339.ts";
-import { BANNED } from "../limits/object/alarm.ts";
 import { DAY_MS } from "../limits/protocol.ts";
 import type { Limits } from "../limits/windows.ts";
 import { type KeyChange, SUSPENSION_REASON } from "./changes.ts";

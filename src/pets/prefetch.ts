@@ -4,9 +4,8 @@
 
 import { waitUntil } from "cloudflare:workers";
 import type { MiddlewareHandler } from "hono";
-import type { KeysEnv } from "../keys/identify.ts";
-import type { Caller, KeyRequest } from "../limits/isolate/caller.ts";
-import type { KnownKeys } from "../limits/isolate/known-keys.ts";
+import type { Caller, Keys, KeysEnv } from "../keys/identify.ts";
+import type { KeyRequest } from "../limits/isolate/caller.ts";
 import type { PageCache, Reading } from "./page-cache.ts";
 import { PageQuery } from "./schema.ts";
 import type { Page } from "./store.ts";
@@ -27,7 +26,7 @@ const MAX_CONCURRENT = 20;
  * Sets `page` if the query is valid, and the key's object will be asked about the request. Not if the request will probably be refused:
  * then a flood does not reach the database.
  */
-export function prefetch(pages: PageCache, keys: KnownKeys): MiddlewareHandler<PetsEnv> {
+export function prefetch(pages: PageCache, keys: Keys): MiddlewareHandler<PetsEnv> {
   /** The number of running prefetches, by key id. */
   const reading = new Map<string, number>();
   return function prefetch(c, next) {
@@ -56,7 +55,7 @@ export function prefetch(pages: PageCache, keys: KnownKeys): MiddlewareHandler<P
   };
 }
 
-function mayRead(keys: KnownKeys, request: KeyRequest, caller: Caller | undefined): boolean {
+function mayRead(keys: Keys, request: KeyRequest, caller: Caller | undefined): boolean {
   if (caller === undefined) return keys.isNew(request);
   return caller.key !== undefined && keys.needsCall(caller.keyId);
 }

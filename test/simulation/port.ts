@@ -1,37 +1,42 @@
 // The one file of the simulation that knows how the limiter is built: an isolate, which is asked; the object, which answers calls; what the
 // object stores; and the messages between them.
 
-import type { KeyRecord } from "../../src/keys/record.ts";
+import type { Caller } from "../../src/keys/identify.ts";
+import { KEY_POLICY, type KeyRecord, type SecretProblem } from "../../src/keys/record.ts";
+import { writeUsage } from "../../src/keys/reports.ts";
+import { credentialOf } from "../../src/keys/secret.ts";
 import type { Runtime } from "../../src/lib/runtime.ts";
-import type { Caller, KeyRequest } from "../../src/limits/isolate/caller.ts";
+import type { KeyRequest } from "../../src/limits/isolate/caller.ts";
 import type { KeysOptions } from "../../src/limits/isolate/key-client.ts";
 import { KnownKeys } from "../../src/limits/isolate/known-keys.ts";
 import { acquire, statusOf } from "../../src/limits/object/acquire.ts";
-import { afterChange, alarmMs, NOTHING_UNWRITTEN, writeUsage } from "../../src/limits/object/alarm.ts";
+import { afterChange, alarmMs, NOTHING_UNWRITTEN } from "../../src/limits/object/alarm.ts";
 import { liftBan } from "../../src/limits/object/bans.ts";
-import { ApiKey } from "../../src/limits/object/limited-object.ts";
+import { LimitedObject } from "../../src/limits/object/limited-object.ts";
 import { rollOver, UNUSED_QUOTA } from "../../src/limits/object/quota.ts";
 import type { ReadRecord } from "../../src/limits/object/record-reader.ts";
 import { RESERVED_SHARE } from "../../src/limits/object/reservation.ts";
 import type { Memory } from "../../src/limits/object/state.ts";
 import { daysOf } from "../../src/limits/object/totals.ts";
+import type * as protocol from "../../src/limits/protocol.ts";
 import type { Status, UsableRecord } from "../../src/limits/protocol.ts";
 import type { Decision, KeyWindows, Limits } from "../../src/limits/windows.ts";
 import { KEY_ID, NO_REQUESTS } from "../support/key-record.ts";
 
 export { banEndMs } from "../../src/limits/object/bans.ts";
-export type { AcquireAnswer, AcquireRequest, NoRecord, Status } from "../../src/limits/protocol.ts";
+export type AcquireAnswer = protocol.AcquireAnswer<KeyRecord>;
+export type { AcquireRequest, NoRecord, Status } from "../../src/limits/protocol.ts";
 
 /** The decision is absent if the secret is not valid. */
 export type Answer = { caller: Caller; decision?: Decision<KeyWindows> | undefined };
 
 /** What an isolate knows of keys. */
 export class IsolatePort {
-  readonly keys: KnownKeys;
+  readonly keys: KnownKeys<KeyRecord, SecretProblem>;
   readonly #now: () => number;
 
-  constructor(options: KeysOptions) {
-    this.keys = new KnownKeys(options);
+  constructor(options: Omit<KeysOptions<KeyRecord>, "policy" | "credentialOf">) {
+    this.keys = new KnownKeys({ ...options, policy: KEY_POLICY, credentialOf });
     this.#now = options.runtime.now;
   }
 
@@ -61,20 +66,20 @@ export class IsolatePort {
   }
 
   /** Hands over a record that was asked for at `sentMs`. */
-  learnRecord(answer: UsableRecord, sentMs: number): void {
+  learnRecord(answer: UsableRecord<KeyRecord>, sentMs: number): void {
     this.#client.state.learnRecord(answer, sentMs, this.#now());
   }
 }
 
 /** What the object has in memory, and what it stores. */
 export type { Memory } from "../../src/limits/object/state.ts";
-export type Stored = Memory & { read: ReadRecord | undefined };
+export type Stored = Memory & { read: ReadRecord<KeyRecord> | undefined };
 
 export interface ObjectOptions {
   storage: { kv: object; setAlarm: (atMs: number) => void };
   database: object;
   runtime: Runtime;
-  findRecord: () => Promise<KeyRecord>;
+  load: () => Promise<KeyRecord>;
   /** By default as in production; with 0 it stores each change. */
   reservedShare?: number | undefined;
   /** Is told of each change in memory. */
@@ -84,11 +89,16 @@ export interface ObjectOptions {
 /** A life of the key's object. */
 export function newObject({ storage, database, reservedShare = RESERVED_SHARE, ...rest }: ObjectOptions) {
   const ctx = { storage, id: { name: KEY_ID, toString: () => "an object" } };
-  const options = { ...rest, reservedShare, writeBan: async () => {}, writeUsage, log: () => {} };
-  return new ApiKey(ctx as never, { KEYS_DB: database } as never, options);
+  return new LimitedObject(ctx as never, undefined, {
+    ...{ ...rest, reservedShare, policy: KEY_POLICY },
+    onUsage: (usage) => writeUsage(database as D1Database, usage),
+  });
 }
 
-export type LimiterObject = Pick<ApiKey, "acquire" | "identify" | "usage" | "alarm">;
+export type LimiterObject = Pick<
+  LimitedObject<unknown, KeyRecord>,
+  "acquire" | "identify" | "usage" | "alarm"
+>;
 
 /**
  * What a value says that is stored or in memory: the counts, whether the minute has a refusal, the latest call and the lease of each client,

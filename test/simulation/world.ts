@@ -7,13 +7,14 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import { readFileSync } from "node:fs";
 import { DatabaseSync, type SQLInputValue } from "node:sqlite";
 import { HEADER } from "../../src/http/header-names.ts";
-import { hasSecret, type KeyRecord, problemOf } from "../../src/keys/record.ts";
+import { KEY_POLICY, type KeyRecord, problemOf } from "../../src/keys/record.ts";
 import { BoundedMap } from "../../src/lib/bounded-map.ts";
 import { DeadlineExceeded } from "../../src/lib/deadline.ts";
 import { formatDate } from "../../src/lib/rfc3339.ts";
 import { nextPauseMs, type Runtime } from "../../src/lib/runtime.ts";
 import { LimiterUnavailable } from "../../src/limits/errors.ts";
 import { headersOf, left, tighterWindow } from "../../src/limits/headers.ts";
+import { hasSecret } from "../../src/limits/policy.ts";
 import {
   type Decision,
   type KeyWindows,
@@ -603,7 +604,7 @@ export class World {
     if (caller.problem !== undefined) this.counts.unauthorized += 1;
     if (decision === undefined) return undefined;
     isLocal ||= decision.by === "local";
-    const madeMs = this.versions.find(({ record }) => hasSecret(record, secret))?.fromMs ?? 0;
+    const madeMs = this.versions.find(({ record }) => hasSecret(KEY_POLICY, record, secret))?.fromMs ?? 0;
     // A secret that is new to the isolate may have to wait until the object may read its record again, perhaps for another's wrong one.
     const isNew = !isJudged && madeMs > arrivedMs - IN_FORCE_MS;
     const mostMs = isNew ? QUICK_MS + 1_000 : QUICK_MS;
@@ -630,7 +631,7 @@ export class World {
     this.expect(possible.includes(problem as never), () => `${secret} is ${problem}, not ${possible.join()}`);
     const [current = this.record] = this.#versionsSince(arrivedMs);
     if (problem !== undefined && problemOf(current, secret, localMs) === undefined) this.#endedMeanwhile += 1;
-    const isKnown = problem !== "unknown" || !hasSecret(current, secret);
+    const isKnown = problem !== "unknown" || !hasSecret(KEY_POLICY, current, secret);
     this.expect(isKnown, () => `${secret} exists, but is unknown`);
   }
 
@@ -795,7 +796,7 @@ export class World {
       storage,
       database: this.#database(),
       runtime: this.#runtimeOf(life, () => this.objectNowMs),
-      findRecord: () => this.#read(life),
+      load: () => this.#read(life),
       reservedShare: this.#options.reservedShare,
       onChange: (memory) => this.#noteChange(life, memory),
     });

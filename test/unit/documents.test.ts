@@ -9,6 +9,7 @@ import { MESSAGES } from "../../src/http/messages.ts";
 import { OPERATION_IDS, OPERATIONS } from "../../src/http/operations.ts";
 import { ID_LENGTH } from "../../src/http/request-context.ts";
 import { PLAN_LIMITS } from "../../src/keys/plans.ts";
+import { KEY_POLICY } from "../../src/keys/record.ts";
 import { keyIdOf } from "../../src/keys/secret.ts";
 import { KeyState } from "../../src/limits/isolate/key-state.ts";
 import { DAY_MS, RATE_MS } from "../../src/limits/protocol.ts";
@@ -189,7 +190,7 @@ const TRACED = Number(
 
 function longestInterval(leastRecent: number): number {
   for (let intervalMs = RATE_MS; ; intervalMs -= 10) {
-    const state = new KeyState("A", () => 0);
+    const state = new KeyState(KEY_POLICY, "A", () => 0);
     const arrivals = Array.from({ length: 100 }, (_, index) => index * intervalMs);
     for (const nowMs of arrivals) state.arrive(nowMs);
     const { request } = state.beginCall("request", arrivals.at(-1) ?? 0);

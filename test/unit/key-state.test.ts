@@ -2,9 +2,10 @@
 // real object. The object's clock is 5 s behind.
 
 import { describe, expect, it } from "vitest";
+import { KEY_POLICY, type KeyRecord } from "../../src/keys/record.ts";
 import { DeadlineExceeded } from "../../src/lib/deadline.ts";
 import { LimiterUnavailable } from "../../src/limits/errors.ts";
-import { type Call, KeyState, type Waiter } from "../../src/limits/isolate/key-state.ts";
+import * as states from "../../src/limits/isolate/key-state.ts";
 import { type AcquireResult, type Lease, RATE_MS } from "../../src/limits/protocol.ts";
 import { FIRST_SECRET } from "../simulation/world.ts";
 import { recordOf } from "../support/key-record.ts";
@@ -14,6 +15,11 @@ const MINUTE_MS = Date.UTC(2026, 10, 22, 12, 34);
 const NOW_MS = MINUTE_MS + 6_000;
 const MADE_MS = MINUTE_MS + 1_000;
 const LIMITS = { minute: 300, day: 10_000 };
+const { KeyState } = states;
+type KeyState = states.KeyState<KeyRecord>;
+type Call = states.Call<KeyRecord>;
+type Waiter = states.Waiter<KeyRecord>;
+
 const RECORD = recordOf([FIRST_SECRET], LIMITS);
 
 /** What the object says at MADE_MS. */
@@ -45,7 +51,7 @@ function callFor(
 }
 
 function newState(result: Partial<AcquireResult> = {}, random = 0): KeyState {
-  const state = new KeyState("A", () => random);
+  const state = new KeyState(KEY_POLICY, "A", () => random);
   state.learnRecord({ record: RECORD, usableMs: 30_000 }, NOW_MS, NOW_MS + 20);
   callFor(state, result);
   return state;
@@ -80,7 +86,7 @@ it("a lease is over once the object's clock has stepped over the end of its minu
 });
 
 it("a timer ends a lease, but not one that has been renewed meanwhile", () => {
-  const state = new KeyState("A", () => 0);
+  const state = new KeyState(KEY_POLICY, "A", () => 0);
   const leases = [LEASE, { ...LEASE, size: 6 }].map((lease) => {
     const call = state.beginCall("request", NOW_MS);
     const answer = { record: RECORD, usableMs: 30_000, isNew: false, result: { ...RESULT, lease } };
@@ -91,7 +97,7 @@ it("a timer ends a lease, but not one that has been renewed meanwhile", () => {
 });
 
 it("a lease is not held if the clock has stepped back during its call, because its age is unknown", () => {
-  const state = new KeyState("A", () => 0);
+  const state = new KeyState(KEY_POLICY, "A", () => 0);
   callFor(state, { lease: LEASE }, NOW_MS, NOW_MS - 1);
   expect([consume(state, 1, NOW_MS), reported(state).lease]).toEqual([0, null]);
 });
@@ -120,7 +126,7 @@ it("a request renews a lease shortly before its end, or when most of it is used,
 it("the call that reports the end of a lease gets the next one if requests still come, for 20 s after a request's call has got one", () => {
   /** Whether the report at 20,000 ms asks for a lease, after others have got one each 2 s. */
   const wantsLease = (lastMs: number, requestMs: number, isRenewed = true, waits = false) => {
-    const state = new KeyState("A", () => 0);
+    const state = new KeyState(KEY_POLICY, "A", () => 0);
     const granted = (reason: Call["reason"], ms: number) => {
       const result = { ...RESULT, revision: 1 + ms, lease: { ...LEASE, id: 1 + ms } };
       const answer = { record: RECORD, usableMs: 30_000, isNew: false, result };
@@ -159,7 +165,7 @@ it("a lease that the object has granted instead of one that it has forgotten beg
 it("the average of recent requests approaches those of RATE_MS, forgets a burst soon, and survives a step of the clock", () => {
   const fromMs = 10 * RATE_MS;
   const recent = (state: KeyState, nowMs: number) => reported(state, nowMs).recent;
-  const state = new KeyState("A", () => 0);
+  const state = new KeyState(KEY_POLICY, "A", () => 0);
   state.arrive(0);
   expect(recent(state, 0)).toBe(1);
   for (let request = 0; request < 200; request += 1) {
@@ -234,7 +240,7 @@ it("a lease is not consumed by a request whose secret nobody has judged", () => 
 });
 
 it("a status is dropped if a known one has a higher revision, or the same and a later time", () => {
-  const state = new KeyState("A", () => 0);
+  const state = new KeyState(KEY_POLICY, "A", () => 0);
   const latest = (revision: number, atMs: number) => {
     state.learnStatus({ ...RESULT, revision, nowMs: MADE_MS + atMs }, NOW_MS, NOW_MS);
     return state.peek(NOW_MS).nowMs - MADE_MS;
@@ -244,13 +250,13 @@ it("a status is dropped if a known one has a higher revision, or the same and a 
 });
 
 it("a call names the revision of the last status, and not that of one that was dropped", () => {
-  const state = new KeyState("A", () => 0);
+  const state = new KeyState(KEY_POLICY, "A", () => 0);
   const named = [5, 7, 6].map((revision) => callFor(state, { revision }).request.revision);
   expect([...named, reported(state).revision]).toEqual([0, 5, 7, 7]);
 });
 
 it("a record is used from before its call until its end, renewed after half of it, and not replaced by an older one", () => {
-  const state = new KeyState("A", () => 0);
+  const state = new KeyState(KEY_POLICY, "A", () => 0);
   const learn = (plan: "pro" | "free", usableMs: number, sentMs: number) =>
     state.learnRecord({ record: { ...RECORD, plan }, usableMs }, sentMs, sentMs + 20);
   const planAt = (ms: number) => state.recordAt(NOW_MS + ms)?.plan;
@@ -592,7 +598,7 @@ describe("without the object, an isolate admits", () => {
   });
 
   it("no more than its share of the limit, with what the object has admitted", () => {
-    const state = new KeyState("A", () => 0);
+    const state = new KeyState(KEY_POLICY, "A", () => 0);
     state.learnRecord({ record: RECORD, usableMs: 30_000 }, NOW_MS, NOW_MS);
     for (let each = 0; each < 70; each += 1) state.wait({ arrivedMs: NOW_MS });
     callFor(state, { share: 0.25, windows, admitted: 70 });
@@ -602,7 +608,7 @@ describe("without the object, an isolate admits", () => {
   it("a tenth of the limit, but at least one request, if the object has reported no share", () => {
     const limits = { minute: 4, day: 400 };
     const [some, few] = [LIMITS, limits].map((each) => {
-      const state = new KeyState("A", () => 0);
+      const state = new KeyState(KEY_POLICY, "A", () => 0);
       state.learnRecord({ record: recordOf([FIRST_SECRET], each), usableMs: 30_000 }, NOW_MS, NOW_MS);
       return state;
     }) as [KeyState, KeyState];
@@ -618,7 +624,7 @@ describe("without the object, an isolate admits", () => {
 
   it("a share that is no whole number rounded so that many isolates together, and one over many minutes, admit about their shares", () => {
     const admitted = (phase: number, minutes: number) => {
-      const state = new KeyState("A", () => phase);
+      const state = new KeyState(KEY_POLICY, "A", () => phase);
       state.learnRecord({ record: RECORD, usableMs: 30_000 }, NOW_MS, NOW_MS);
       callFor(state, { share: 1.3 / LIMITS.minute });
       state.learnRecord({ record: RECORD, usableMs: 10_000_000 }, NOW_MS, NOW_MS);
@@ -683,7 +689,7 @@ it("for a second after a failed call, requests that exceed the share are refused
   callFor(state, { revision: 2, share: 0.01 }, NOW_MS + 1_140);
   expect(state.arrive(NOW_MS + 1_170).decision).toBeUndefined();
   // Also of a key of which the isolate knows only the record.
-  const cold = new KeyState("A", () => 0);
+  const cold = new KeyState(KEY_POLICY, "A", () => 0);
   cold.learnRecord(
     { record: recordOf([FIRST_SECRET], { minute: 4, day: 9 }), usableMs: 30_000 },
     NOW_MS,
@@ -711,7 +717,7 @@ it("a decision without the object has the time by the object's clock, also if th
 
 it("the end of a lease is reported at once, but with the next call if another minute with room begins", () => {
   const isUrgent = (endMs: number, day = 0) => {
-    const state = new KeyState("A", () => 0);
+    const state = new KeyState(KEY_POLICY, "A", () => 0);
     const windows = { ...RESULT.windows, day: { ...RESULT.windows.day, used: day } };
     const answer = {
       record: RECORD,

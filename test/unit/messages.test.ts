@@ -2,6 +2,8 @@
 // defaults do no harm.
 
 import { describe, expect, it } from "vitest";
+import { KEY_POLICY, type KeyRecord } from "../../src/keys/record.ts";
+import type { Reader, Refuse } from "../../src/lib/tolerant.ts";
 import { refuseAll } from "../../src/lib/tolerant.ts";
 import {
   readAcquireAnswer,
@@ -9,7 +11,7 @@ import {
   readRecordAnswer,
   readUsageAnswer,
 } from "../../src/limits/messages.ts";
-import { readState } from "../../src/limits/object/state.ts";
+import * as state from "../../src/limits/object/state.ts";
 import { startOfWindowMs } from "../../src/limits/windows.ts";
 import { drop, fieldsOf, replaceNumber } from "../support/fields.ts";
 import * as released from "../support/releases/1.0.0.ts";
@@ -23,7 +25,10 @@ const KNOWN_STATUS = {
   windows: { minute: { startMs: 0, used: 1, limit: 9 }, day: { startMs: 0, used: 2, limit: 99 } },
   leased: { minute: 0, day: 0 },
 };
-const KNOWN = { statusBy: () => KNOWN_STATUS };
+const readKey = KEY_POLICY.readKey as Reader<KeyRecord | undefined>;
+const KNOWN = { statusBy: () => KNOWN_STATUS, readKey };
+const readState = (value: unknown, nowMs: number, refuse: Refuse) =>
+  state.readState(value, nowMs, refuse, readKey);
 
 /** A message without the fields of these paths. */
 function without<Value extends object>(value: Value, ...paths: string[]): Value {

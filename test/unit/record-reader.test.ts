@@ -1,9 +1,10 @@
 // The record of a key in its object: when it is read, how long an isolate may use it, and what happens while the database fails.
 
 import { beforeEach, describe, expect, it, vi } from "vitest";
-import type { KeyRecord } from "../../src/keys/record.ts";
+import { KEY_POLICY, type KeyRecord } from "../../src/keys/record.ts";
 import { RUNTIME } from "../../src/lib/runtime.ts";
 import { type ReadRecord, RecordReader } from "../../src/limits/object/record-reader.ts";
+import { hasSecret } from "../../src/limits/policy.ts";
 import { recordOf } from "../support/key-record.ts";
 
 const START_MS = Date.UTC(2026, 10, 20, 12, 34, 20);
@@ -13,7 +14,7 @@ beforeEach(() => void vi.useFakeTimers({ now: START_MS }));
 const keyWith = (...hashes: string[]) => recordOf(hashes, { minute: 60, day: 1_000 });
 
 /** A reader of a database whose reads take 100 ms, fail or hang. All times count from START_MS. */
-function newReader(stored?: ReadRecord) {
+function newReader(stored?: ReadRecord<KeyRecord>) {
   const database = { record: keyWith("a") as KeyRecord | null, fault: "" };
   const reads: number[] = [];
   const load = async () => {
@@ -25,7 +26,10 @@ function newReader(stored?: ReadRecord) {
     return record;
   };
   const onFailure = vi.fn();
-  const reader = new RecordReader(RUNTIME, stored, { load, onChange: () => {}, onFailure });
+  const reader = new RecordReader(RUNTIME, stored, {
+    ...{ load, onFailure, onChange: () => {} },
+    hasSecret: (record, hash) => hasSecret(KEY_POLICY, record, hash),
+  });
   const set = (atMs: number, changed: Partial<typeof database>) =>
     setTimeout(() => Object.assign(database, changed), atMs);
   /** Asks at `atMs`. */

@@ -5,9 +5,9 @@ import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "c
 import { env } from "cloudflare:workers";
 import { assert, expect, it, vi } from "vitest";
 import { ApiKey } from "../../src/index.ts";
+import { writeBan, writeUsage } from "../../src/keys/reports.ts";
 import { newKeyId, newSecret } from "../../src/keys/secret.ts";
 import { sha256 } from "../../src/lib/sha256.ts";
-import { writeBan, writeUsage } from "../../src/limits/object/alarm.ts";
 import { banEndMs } from "../../src/limits/object/bans.ts";
 import { changePlan, rotateKey } from "../../src/operators/admin.ts";
 import { listChanges } from "../../src/operators/records.ts";
@@ -395,11 +395,9 @@ it("a day is recorded again after a late report, not by a late write; each objec
   await acquire(id, batch(0, { number: 3, decisions: [report] }));
   pass(600_000);
   await runDurableObjectAlarm(object);
-  const late = { days: [{ ...NO_REQUESTS_ON, startMs: Date.UTC(2026, 10, 20), admitted: 1 }], minutes: [] };
+  const days = [{ ...NO_REQUESTS_ON, startMs: Date.UTC(2026, 10, 20), admitted: 1 }];
   for (const name of [object.id.toString().slice(0, 16), "other"])
-    await writeUsage(env.KEYS_DB, { keyId: id, object: name }, { revision: 1, totals: late }, [
-      Date.UTC(2026, 10, 20),
-    ]);
+    await writeUsage(env.KEYS_DB, { id, object: name, revision: 1, days });
   expect(await recordedOf(id)).toMatchObject([
     { day: "2026-11-20", admitted: 63, byMinute: 1, byDay: 4, admittedMs: LATE_MS },
     { day: "2026-11-20", admitted: 1, byMinute: 0, byDay: 0, refusedMs: null },

@@ -2,7 +2,7 @@
 
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
-import { BANNED } from "../../src/limits/object/alarm.ts";
+import { BANNED } from "../../src/keys/reports.ts";
 import { newKey } from "../support/worker/client.ts";
 
 const pet = (values: string) => `INSERT INTO pets (name, category_id, status) VALUES (${values})`;

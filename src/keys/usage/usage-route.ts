@@ -5,17 +5,16 @@ import { Hono } from "hono";
 import { respondJson } from "../../http/respond.ts";
 import { Cache } from "../../lib/cache.ts";
 import type { KeyRequest } from "../../limits/isolate/caller.ts";
-import type { KnownKeys } from "../../limits/isolate/known-keys.ts";
-import { type KeysEnv, setCaller } from "../identify.ts";
+import { type Keys, type KeysEnv, setCaller } from "../identify.ts";
 import { setOutlook } from "../rate-limit.ts";
 import { MAX_USAGE_AGE_MS, usageBody } from "./usage-body.ts";
 
 /** Together about 5 MB of the 128 that an isolate has. */
 const MAX_ANSWERS = 1_000;
 
-type Answer = Awaited<ReturnType<KnownKeys["readUsage"]>>;
+type Answer = Awaited<ReturnType<Keys["readUsage"]>>;
 
-export function usageRoute(keys: KnownKeys) {
+export function usageRoute(keys: Keys) {
   const answers = new Cache<Answer, KeyRequest>({
     load: (_keyId, request) => keys.readUsage(request),
     freshMs: MAX_USAGE_AGE_MS,

@@ -1,18 +1,17 @@
 // Who sends a request: what the request has, and what the isolate makes of it. Types only.
 
-import type { KeyRecord, SecretProblem } from "../../keys/record.ts";
 import type { Decision } from "../windows.ts";
 
 /** A secret: its SHA-256, and the id of its key. */
 export type Credential = { id: string; hash: string };
 
 /** A valid key, or why there is none. `keyId` is also set for a key that is no longer valid. */
-export type Caller =
-  | { key: KeyRecord; keyId: string; problem?: never; refusal?: never }
+export type Caller<Key, Problem extends string> =
+  | { key: Key; keyId: string; problem?: never; refusal?: never }
   | {
       key?: never;
       keyId?: string;
-      problem: "missing" | SecretProblem;
+      problem: "missing" | "unknown" | Problem;
       /** Set if nobody was asked about the secret, because its address or network has sent too many unknown ones. */
       refusal?: Decision;
     };

@@ -2,17 +2,24 @@
 // (key-state.ts). One call that counts runs at a time; requests that arrive meanwhile wait, and the next call counts all of them. So a burst
 // costs one or two calls.
 
-import type { KeyRecord } from "../../keys/record.ts";
 import { randomBase62 } from "../../lib/base62.ts";
 import { DeadlineExceeded } from "../../lib/deadline.ts";
 import { type Loan, leftOf, lend, OVER } from "../../lib/loan.ts";
 import type { Runtime } from "../../lib/runtime.ts";
 import { LimiterUnavailable } from "../errors.ts";
 import { type Known, readAcquireAnswer, readRecordAnswer, readUsageAnswer } from "../messages.ts";
-import { CLIENT_ID_LENGTH, MAX_WAIT_MS, type NoRecord, RECORD_MS, type RecordAnswer } from "../protocol.ts";
+import type { KeyPolicy } from "../policy.ts";
+import {
+  type AcquireRequest,
+  CLIENT_ID_LENGTH,
+  MAX_WAIT_MS,
+  type NoRecord,
+  RECORD_MS,
+  type RecordAnswer,
+} from "../protocol.ts";
 import type { KeyDecision } from "../windows.ts";
 import { callObject } from "./call-object.ts";
-import type { KeyRequest } from "./caller.ts";
+import type { Credential, KeyRequest } from "./caller.ts";
 import { type HeldLease, KeyState, MAX_ANSWER_MS, patienceMs, SECOND_MS, type Waiter } from "./key-state.ts";
 
 /** How long neither the object nor the primary is asked about a key again after the primary, in place of the object, has hung. */
@@ -20,37 +27,44 @@ const FAILURE_MS = 5_000;
 /** A primary that had less time than this may not hang. */
 const HANGING_MS = 1_000;
 
-/** A stub of a key's object. */
-type KeyObject = ReturnType<Env["API_KEYS"]["getByName"]>;
+/** A stub of a key's object. Its answers are read as another release may have sent them. */
+export interface KeyObject {
+  acquire(request: AcquireRequest): PromiseLike<unknown>;
+  identify(secret: string): PromiseLike<unknown>;
+  usage(): PromiseLike<unknown>;
+}
 
-export interface KeysOptions {
+export interface KeysOptions<Key extends object, Problem extends string = string> {
+  policy: KeyPolicy<Key, Problem>;
   /** The clock and timers. */
   runtime: Runtime;
   /** A new stub of a key's object. */
   objectOf(id: string): KeyObject;
   /** Reads a record from the primary. */
-  findRecord(id: string): Promise<KeyRecord | null>;
+  findRecord(id: string): Promise<Key | null>;
+  /** The key and the hash of the secret that a bearer token is; undefined if it is none. */
+  credentialOf(token: string): Credential | undefined;
 }
 
 /** What the object has said of a secret, with the decision about the request if its call has counted it. */
-type Introduced = RecordAnswer & { decision?: Promise<KeyDecision> };
+type Introduced<Key> = RecordAnswer<Key> & { decision?: Promise<KeyDecision> };
 
 /** What the object, or else the primary, has answered about a secret to a question of `sentMs` (Unix time). */
-export type Answered = Introduced & { sentMs: number; isOfPrimary?: boolean };
+export type Answered<Key> = Introduced<Key> & { sentMs: number; isOfPrimary?: boolean };
 
-export class KeyClient {
-  readonly state: KeyState;
+export class KeyClient<Key extends object> {
+  readonly state: KeyState<Key>;
   readonly #id: string;
-  readonly #options: KeysOptions;
+  readonly #options: KeysOptions<Key>;
   readonly #runtime: Runtime;
   /** That of the primary. */
   #failure: Loan & { error?: unknown } = OVER;
 
-  constructor(id: string, options: KeysOptions) {
+  constructor(id: string, options: KeysOptions<Key>) {
     this.#id = id;
     this.#options = options;
     this.#runtime = options.runtime;
-    this.state = new KeyState(randomBase62(CLIENT_ID_LENGTH), options.runtime.random);
+    this.state = new KeyState(options.policy, randomBase62(CLIENT_ID_LENGTH), options.runtime.random);
   }
 
   /** Counts a request with a valid secret. Needs a record. `isAlone`: decides it without the object. */
@@ -66,20 +80,20 @@ export class KeyClient {
   }
 
   /** Looks up a secret that the isolate can't judge, at the object or else the primary. `counts`: the object counts a valid request. */
-  async lookUp(request: KeyRequest, counts: boolean): Promise<Answered> {
+  async lookUp(request: KeyRequest, counts: boolean): Promise<Answered<Key>> {
     const sentMs = this.#runtime.now();
     if (leftOf(this.#failure, sentMs) > 0) throw this.#failure.error;
-    const asked: Promise<Introduced> = counts ? this.introduce(request) : this.#identify(request);
+    const asked: Promise<Introduced<Key>> = counts ? this.introduce(request) : this.#identify(request);
     return asked.then(
-      (each): Answered => ({ ...each, sentMs }),
+      (each): Answered<Key> => ({ ...each, sentMs }),
       (failure) => this.#askPrimary(request, failure),
     );
   }
 
   /** Asks the object about a secret, and counts a valid request. Throws LimiterUnavailable if it has no record, or the call's failure. */
-  async introduce(request: KeyRequest): Promise<Introduced> {
+  async introduce(request: KeyRequest): Promise<Introduced<Key>> {
     const { credential, arrivedMs, timing } = request;
-    const waiter: Waiter = { arrivedMs, timing, secret: credential.hash };
+    const waiter: Waiter<Key> = { arrivedMs, timing, secret: credential.hash };
     this.state.wait(waiter);
     await this.#drive(waiter, () => waiter.answer !== undefined || waiter.outcome !== undefined);
     const { answer, secret, outcome } = waiter;
@@ -88,14 +102,17 @@ export class KeyClient {
   }
 
   /** Asks the object about a secret, and counts nothing. Throws like `introduce`. */
-  #identify(request: KeyRequest): Promise<RecordAnswer> {
+  #identify(request: KeyRequest): Promise<RecordAnswer<Key>> {
     const maxMs = patienceMs(request.arrivedMs, this.#runtime.now(), MAX_ANSWER_MS);
     const identify = (object: KeyObject) => object.identify(request.credential.hash);
     return this.#ask(identify, readRecordAnswer, maxMs, [request], request.credential.hash);
   }
 
   /** Reads the record from the primary, because the object can't be reached. */
-  async #askPrimary({ arrivedMs, timing, onObjectFailure }: KeyRequest, failure: unknown): Promise<Answered> {
+  async #askPrimary(
+    { arrivedMs, timing, onObjectFailure }: KeyRequest,
+    failure: unknown,
+  ): Promise<Answered<Key>> {
     if (failure instanceof LimiterUnavailable) throw failure;
     onObjectFailure(failure);
     const sentMs = this.#runtime.now();
@@ -124,7 +141,7 @@ export class KeyClient {
     return usage.days;
   }
 
-  async #awaitDecision(waiter: Waiter, { onObjectFailure }: KeyRequest): Promise<KeyDecision> {
+  async #awaitDecision(waiter: Waiter<Key>, { onObjectFailure }: KeyRequest): Promise<KeyDecision> {
     await this.#drive(waiter, () => waiter.outcome !== undefined);
     const { decision, failure } = waiter.outcome ?? {};
     if (failure !== undefined) onObjectFailure(failure);
@@ -133,13 +150,13 @@ export class KeyClient {
   }
 
   /** Waits until `isDone`, also if the client leaves: others may wait for its call, and the request must not be counted later. */
-  #drive(waiter: Waiter, isDone: () => boolean): Promise<void> {
+  #drive(waiter: Waiter<Key>, isDone: () => boolean): Promise<void> {
     const driving = this.#driveOn(waiter, isDone);
     this.#runtime.keepAlive(driving);
     return driving;
   }
 
-  async #driveOn(waiter: Waiter, isDone: () => boolean): Promise<void> {
+  async #driveOn(waiter: Waiter<Key>, isDone: () => boolean): Promise<void> {
     while (!isDone()) {
       const next = this.state.next(waiter, this.#runtime.now());
       const { call } = this.state;
@@ -168,9 +185,9 @@ export class KeyClient {
   }
 
   /** Calls the object for requests, and takes the record of its answer. Throws LimiterUnavailable if it has none, or what the call throws. */
-  async #ask<Answer extends RecordAnswer>(
+  async #ask<Answer extends RecordAnswer<Key>>(
     call: (object: KeyObject) => PromiseLike<unknown>,
-    read: (message: unknown, known: Known) => Answer | NoRecord,
+    read: (message: unknown, known: Known<Key>) => Answer | NoRecord,
     maxMs: number,
     requests: readonly Pick<KeyRequest, "timing">[],
     secret?: string,

@@ -2,11 +2,12 @@
 // does not know yet, the requests that wait, and the call under way. Methods get the time, and none waits or calls: key-client.ts does.
 // Times are the isolate's (Unix time) unless they are said to be the object's.
 
-import { hasSecret, type KeyRecord } from "../../keys/record.ts";
 import { DeadlineExceeded } from "../../lib/deadline.ts";
 import { type Loan, leftOf, lend, OVER } from "../../lib/loan.ts";
+import { OBJECT, type Reader } from "../../lib/tolerant.ts";
 import { LimiterUnavailable } from "../errors.ts";
 import type { Known } from "../messages.ts";
+import { hasSecret, type KeyPolicy, type Terms, termsOf } from "../policy.ts";
 import {
   type AcquireAnswer,
   type AcquireRequest,
@@ -103,21 +104,21 @@ export type HeldLease = Lease &
 type Outcome = { decision: KeyDecision; failure?: unknown } | { decision?: never; failure: unknown };
 
 /** A request that waits. It is decided without the object only once the isolate can judge its secret. */
-export interface Waiter {
+export interface Waiter<Key> {
   arrivedMs: number;
   timing?: HopRecorder | undefined;
   /** The hash of a secret that the isolate can't judge, until the object says that it is valid. */
   secret?: string | undefined;
   /** What the object has said of the secret. */
-  answer?: RecordAnswer;
+  answer?: RecordAnswer<Key>;
   outcome?: Outcome;
 }
 
 /** A call that counts the requests of `waiters`. It takes at most `maxMs`. */
-export interface Call {
+export interface Call<Key> {
   reason: "request" | "report";
   request: AcquireRequest;
-  waiters: readonly Waiter[];
+  waiters: readonly Waiter<Key>[];
   sentMs: number;
   maxMs: number;
 }
@@ -130,12 +131,12 @@ export function patienceMs(arrivedMs: number, nowMs: number, maxMs = MAX_WAIT_MS
   return Math.max(0, Math.min(arrivedMs, nowMs) + maxMs - nowMs);
 }
 
-export class KeyState {
+export class KeyState<Key extends object> {
   /** Under which the object knows this isolate. */
   readonly id: string;
-  #record: { record: KeyRecord | null; renewMs: number } & Loan = { record: null, renewMs: 0, ...OVER };
+  #record: { record: Key | null; renewMs: number } & Loan = { record: null, renewMs: 0, ...OVER };
   /** Of the last record, also of a key that was deleted since. */
-  #terms: Pick<KeyRecord, "limits" | "bansLiftedUntilMs"> = { limits: NONE, bansLiftedUntilMs: 0 };
+  #terms: Terms = { limits: NONE, bansLiftedUntilMs: 0 };
   #status: KnownStatus | undefined;
   #lease: HeldLease | undefined;
   /** The time of the latest request, and the moving average then. */
@@ -150,12 +151,13 @@ export class KeyState {
   #own = UNUSED_COUNT;
   /** Where its share of each minute begins to be rounded up: a number in [0, 1), drawn when it is needed. */
   #phase: number | undefined;
+  readonly #policy: KeyPolicy<Key>;
   readonly #random: () => number;
   /** What responses have shown. Leases that come back must not make Remaining rise. */
   readonly #shown: Counts = { ...NOTHING_USED };
   /** In their order of arrival. */
-  #waiters: Waiter[] = [];
-  #call: Call | undefined;
+  #waiters: Waiter<Key>[] = [];
+  #call: Call<Key> | undefined;
   /** While timers of the request whose call has got the last lease are sure to run. */
   #timers = OVER;
   /** After a failed call: how long no other one is made for requests that exceed the share. */
@@ -169,7 +171,8 @@ export class KeyState {
   #reporting = OVER;
 
   /** `random` returns a number in [0, 1). */
-  constructor(id: string, random: () => number) {
+  constructor(policy: KeyPolicy<Key>, id: string, random: () => number) {
+    this.#policy = policy;
     this.id = id;
     this.#random = random;
   }
@@ -177,17 +180,17 @@ export class KeyState {
   // The record.
 
   /** The record, if it may be used. */
-  recordAt(nowMs: number): KeyRecord | undefined {
+  recordAt(nowMs: number): Key | undefined {
     return leftOf(this.#record, nowMs) > 0 ? (this.#record.record ?? undefined) : undefined;
   }
 
   /** Whether this was a secret of the key when the isolate last had a record. */
   hadSecret(secret: string): boolean {
-    return hasSecret(this.#record.record, secret);
+    return hasSecret(this.#policy, this.#record.record, secret);
   }
 
   /** Takes a record that was asked for at `sentMs`, unless the one that is held may be used for longer. */
-  learnRecord({ record, usableMs }: UsableRecord, sentMs: number, nowMs: number): void {
+  learnRecord({ record, usableMs }: UsableRecord<Key>, sentMs: number, nowMs: number): void {
     const loan = lend(sentMs, usableMs);
     if (this.recordAt(nowMs) !== undefined && loan.untilMs < this.#record.untilMs) {
       // While the keys database fails, an answer brings no better one. The next request need not ask again at once.
@@ -195,7 +198,7 @@ export class KeyState {
       return;
     }
     this.#record = { record, renewMs: usableMs * RENEW_RECORD_SHARE, ...loan };
-    if (record !== null) this.#terms = record;
+    if (record !== null) this.#terms = termsOf(this.#policy, record);
   }
 
   // The status.
@@ -282,17 +285,16 @@ export class KeyState {
   }
 
   /** What is known at `nowMs`, for an answer that does not say it. A secret that the isolate can't judge needs the record of an answer. */
-  knownAt(nowMs: number, secret?: string): Known {
+  knownAt(nowMs: number, secret?: string): Known<Key> {
     const { revision = 0, windows: counts = NOTHING_USED } = this.#status ?? {};
     const atMs = this.#objectMs(nowMs);
     return {
+      readKey: this.#policy.readKey ?? (OBJECT as Reader<Key | undefined>),
       record: secret === undefined ? this.recordAt(nowMs) : undefined,
-      statusBy: (limits = this.#terms.limits) => ({
-        revision,
-        nowMs: atMs,
-        windows: rollOver(withLimits(counts, limits), atMs),
-        leased: NONE,
-      }),
+      statusBy: (record) => {
+        const limits = record === null ? this.#terms.limits : this.#policy.limitsOf(record);
+        return { revision, nowMs: atMs, windows: rollOver(withLimits(counts, limits), atMs), leased: NONE };
+      },
     };
   }
 
@@ -375,13 +377,13 @@ export class KeyState {
   // Requests that wait.
 
   /** Keeps the order of arrival, although a request whose secret was unknown comes late. */
-  wait(waiter: Waiter): void {
+  wait(waiter: Waiter<Key>): void {
     const before = this.#waiters.findLastIndex((each) => each.arrivedMs <= waiter.arrivedMs);
     this.#waiters.splice(before + 1, 0, waiter);
   }
 
   /** The requests with this secret, which the isolate can't judge. */
-  #withSecret(secret: string | undefined): Waiter[] {
+  #withSecret(secret: string | undefined): Waiter<Key>[] {
     return secret === undefined ? [] : this.#waiters.filter((each) => each.secret === secret);
   }
 
@@ -391,14 +393,14 @@ export class KeyState {
   }
 
   /** How long a request may wait. If the clock has stepped back, it has arrived now. */
-  #patienceMs(waiter: Waiter, nowMs: number): number {
+  #patienceMs(waiter: Waiter<Key>, nowMs: number): number {
     waiter.arrivedMs = Math.min(waiter.arrivedMs, nowMs);
     return patienceMs(waiter.arrivedMs, nowMs, waiter.secret === undefined ? MAX_WAIT_MS : MAX_ANSWER_MS);
   }
 
   /** Gives the requests of a batch their decisions. Undecided requests get none. `failure`: why they are decided without the object. */
   #settle(
-    waiters: readonly Waiter[],
+    waiters: readonly Waiter<Key>[],
     result: Omit<Outlook<KeyWindows>, "admitted"> &
       Pick<KeyDecision, "by"> &
       Pick<Decided, "admitted" | "refused">,
@@ -425,7 +427,7 @@ export class KeyState {
   // When the isolate calls the object.
 
   /** What a request that waits does next: it calls for all that wait as soon as it may. If it can't wait longer, all that can't are decided. */
-  next(waiter: Waiter, nowMs: number): Next {
+  next(waiter: Waiter<Key>, nowMs: number): Next {
     this.#giveUpCancelled(nowMs);
     const leftMs = this.#patienceMs(waiter, nowMs);
     const pauseMs = this.#pauseMs(REQUEST_CALLS, nowMs);
@@ -437,7 +439,7 @@ export class KeyState {
   }
 
   /** The call under way. */
-  get call(): Call | undefined {
+  get call(): Call<Key> | undefined {
     return this.#call;
   }
 
@@ -469,7 +471,7 @@ export class KeyState {
   // Calls.
 
   /** Begins a call that counts the waiting requests, except those with another secret to judge; reports; and perhaps gets a lease. */
-  beginCall(reason: Call["reason"], nowMs: number): Call {
+  beginCall(reason: Call<Key>["reason"], nowMs: number): Call<Key> {
     const isInUse = this.#waiters.length > 0 || this.#hasEndedInUse(nowMs);
     const wantsLease = reason === "request" || (isInUse && leftOf(this.#timers, nowMs) > 0);
     // A request with less time left would soon make the isolate give up the whole call.
@@ -507,7 +509,7 @@ export class KeyState {
   }
 
   /** Applies the answer to a call. Returns the lease that it has granted or renewed. */
-  endCall(call: Call, answer: AcquireAnswer, nowMs: number): HeldLease | undefined {
+  endCall(call: Call<Key>, answer: AcquireAnswer<Key>, nowMs: number): HeldLease | undefined {
     // Otherwise it was given up.
     if (this.#call !== call) return undefined;
     if (answer.result === undefined && answer.record !== null && call.request.secret === undefined) {
@@ -557,7 +559,11 @@ export class KeyState {
   }
 
   /** Applies what a call has brought. Returns the lease, if one was granted or renewed. */
-  #learnLease({ request, sentMs }: Call, lease: Lease | undefined, nowMs: number): HeldLease | undefined {
+  #learnLease(
+    { request, sentMs }: Call<Key>,
+    lease: Lease | undefined,
+    nowMs: number,
+  ): HeldLease | undefined {
     const before = this.#lease;
     if (request.lease?.isOver) this.#lease = undefined;
     if (this.#lease !== undefined && request.wantsLease) this.#lease.isLast = true;
@@ -576,7 +582,7 @@ export class KeyState {
    * After a failed call, decides requests: if the object has no record that tells of the call's secret, those with that secret; if only the
    * call's first request could wait no longer, those that can't either; otherwise all.
    */
-  failCall(call: Call, failure: unknown, nowMs: number): void {
+  failCall(call: Call<Key>, failure: unknown, nowMs: number): void {
     if (this.#call !== call) return;
     const { secret } = call.request;
     const isOverdue = failure instanceof DeadlineExceeded && call.maxMs < CALL_DEADLINE_MS;
@@ -591,7 +597,7 @@ export class KeyState {
 
   /** Decides a request that could not ask the object about its secret, with a record from the primary. */
   decideAlone(nowMs: number): KeyDecision {
-    const waiter: Waiter = { arrivedMs: nowMs };
+    const waiter: Waiter<Key> = { arrivedMs: nowMs };
     this.#decideWithout([waiter], undefined, nowMs);
     return waiter.outcome?.decision as KeyDecision;
   }
@@ -611,7 +617,7 @@ export class KeyState {
   }
 
   /** Decides requests, and gives up a call under way: the decision replaces what it was charged, and its other requests are sent again. */
-  #decide(overdue: readonly Waiter[], failure: unknown, nowMs: number): void {
+  #decide(overdue: readonly Waiter<Key>[], failure: unknown, nowMs: number): void {
     const { request, waiters = [] } = this.#call ?? {};
     // What a call has reported is reported again.
     if (request !== undefined) this.#needsReport = true;
@@ -623,7 +629,7 @@ export class KeyState {
   }
 
   /** Decides requests by what is known. `number`: that of the call that has sent them. */
-  #decideWithout(waiters: readonly Waiter[], failure: unknown, nowMs: number, number?: number): void {
+  #decideWithout(waiters: readonly Waiter<Key>[], failure: unknown, nowMs: number, number?: number): void {
     const windows = this.#windows(nowMs);
     const admitted = Math.max(0, Math.min(waiters.length, this.#leftAlone(windows)));
     const refused = waiters.length - admitted;

@@ -1,15 +1,13 @@
 // What an isolate knows of keys: clients of their objects, and secrets that don't exist. It identifies the caller of a request, and
 // counts the request, by one call if the isolate does not know the key.
 
-import { hasSecret, type KeyRecord, problemOf } from "../../keys/record.ts";
-import { keyIdOf } from "../../keys/secret.ts";
 import { BoundedMap } from "../../lib/bounded-map.ts";
 import { DeadlineExceeded } from "../../lib/deadline.ts";
 import { type Loan, leftOf, lend, OVER } from "../../lib/loan.ts";
 import type { Runtime } from "../../lib/runtime.ts";
-import { sha256 } from "../../lib/sha256.ts";
 import { SingleFlight } from "../../lib/single-flight.ts";
 import { LimiterUnavailable } from "../errors.ts";
+import { hasSecret } from "../policy.ts";
 import { MAX_WAIT_MS, RECORD_MS } from "../protocol.ts";
 import type { KeyDecision } from "../windows.ts";
 import type { Caller, Credential, KeyRequest } from "./caller.ts";
@@ -25,28 +23,31 @@ const MAX_STRANGERS = 1_000;
 const MAX_SECRETS = 10_000;
 
 /** A caller, and what a look-up of the request itself has answered. */
-type Identified = { caller: Caller; own?: Answered | undefined };
+type Identified<Key, Problem extends string> = {
+  caller: Caller<Key, Problem>;
+  own?: Answered<Key> | undefined;
+};
 
-const UNKNOWN: Caller = { problem: "unknown" };
+const UNKNOWN = { problem: "unknown" } as const;
 
-export class KnownKeys {
-  readonly #options: KeysOptions;
+export class KnownKeys<Key extends object, Problem extends string> {
+  readonly #options: KeysOptions<Key, Problem>;
   readonly #runtime: Runtime;
   /**
    * Clients of keys' objects. The oldest is evicted first, however much it is used: for this isolate its key is then new. Its timers still
    * report its lease and decisions, unless an outage lasts longer than they do.
    */
-  readonly #clients = new BoundedMap<string, KeyClient>(MAX_CLIENTS);
-  readonly #strangers = new BoundedMap<string, KeyClient>(MAX_STRANGERS);
+  readonly #clients = new BoundedMap<string, KeyClient<Key>>(MAX_CLIENTS);
+  readonly #strangers = new BoundedMap<string, KeyClient<Key>>(MAX_STRANGERS);
   /** By secret: with hashing and its checks, a hot request takes a sixth more processor time. */
   readonly #credentials = new BoundedMap<string, Credential>(MAX_SECRETS);
   /** Ids and hashes that don't exist. */
   readonly #unknown = new BoundedMap<string, Loan>(MAX_SECRETS);
   readonly #throttle: LookupThrottle;
   /** One request at a time asks about the secrets of a key. It gets no answer if its address has no slot any more. */
-  readonly #flights: SingleFlight<Answered | undefined>;
+  readonly #flights: SingleFlight<Answered<Key> | undefined>;
 
-  constructor(options: KeysOptions) {
+  constructor(options: KeysOptions<Key, Problem>) {
     this.#options = options;
     this.#runtime = options.runtime;
     this.#throttle = new LookupThrottle(options.runtime);
@@ -57,18 +58,16 @@ export class KnownKeys {
   credentialOf(token: string): Credential | undefined {
     const known = this.#credentials.get(token);
     if (known !== undefined) return known;
-    const id = keyIdOf(token);
-    if (id === undefined) return undefined;
-    const credential = { id, hash: sha256(token) };
-    this.#credentials.set(token, credential);
+    const credential = this.#options.credentialOf(token);
+    if (credential !== undefined) this.#credentials.set(token, credential);
     return credential;
   }
 
   /** The caller, as far as this isolate knows; undefined if it has to ask. */
-  peek(credential: Credential, nowMs: number): Caller | undefined {
+  peek(credential: Credential, nowMs: number): Caller<Key, Problem> | undefined {
     const { id, hash } = credential;
-    const record = this.#find(id)?.state.recordAt(this.#runtime.now()) ?? null;
-    if (hasSecret(record, hash)) return callerOf(credential, record, nowMs);
+    const record = this.#find(id)?.state.recordAt(this.#runtime.now());
+    if (this.#has(record, hash)) return this.#callerOf(credential, record, nowMs);
     return this.#isUnknown(id) || this.#isUnknown(hash) ? UNKNOWN : undefined;
   }
 
@@ -95,14 +94,16 @@ export class KnownKeys {
    * Identifies the caller of a request whose secret this isolate can't judge, and counts the request if the secret is valid. Throws
    * LimiterUnavailable, also if too many others are looked up.
    */
-  async identifyAndCount(request: KeyRequest): Promise<{ caller: Caller; decision?: KeyDecision }> {
+  async identifyAndCount(
+    request: KeyRequest,
+  ): Promise<{ caller: Caller<Key, Problem>; decision?: KeyDecision }> {
     const { credential, arrivedMs } = request;
     const client = this.clientOf(credential.id);
     // The call that another request with this secret waits for is enough. If it fails, this request asks like any other.
     if (client.state.isIntroducing(credential.hash)) {
       const { record = null, decision } = (await client.introduce(request).catch(() => undefined)) ?? {};
-      if (decision !== undefined && hasSecret(record, credential.hash))
-        return { caller: callerOf(credential, record, arrivedMs), decision: await decision };
+      if (decision !== undefined && this.#has(record, credential.hash))
+        return { caller: this.#callerOf(credential, record, arrivedMs), decision: await decision };
     }
     const { caller, own } = await this.#identify(request, true);
     if (own?.decision !== undefined) return { caller, decision: await own.decision };
@@ -111,7 +112,7 @@ export class KnownKeys {
   }
 
   /** Identifies the caller of a request whose secret this isolate can't judge. Counts nothing. Throws as above. */
-  async identify(request: KeyRequest): Promise<Caller> {
+  async identify(request: KeyRequest): Promise<Caller<Key, Problem>> {
     return (await this.#identify(request, false)).caller;
   }
 
@@ -125,7 +126,7 @@ export class KnownKeys {
   }
 
   /** The client of a key's object. */
-  clientOf(id: string): KeyClient {
+  clientOf(id: string): KeyClient<Key> {
     const known = this.#find(id);
     if (known !== undefined) return known;
     const client = new KeyClient(id, this.#options);
@@ -133,7 +134,7 @@ export class KnownKeys {
     return client;
   }
 
-  #find(id: string): KeyClient | undefined {
+  #find(id: string): KeyClient<Key> | undefined {
     return this.#clients.get(id) ?? this.#strangers.get(id);
   }
 
@@ -142,7 +143,7 @@ export class KnownKeys {
   }
 
   /** Asks until the caller is known. */
-  #identify(request: KeyRequest, counts: boolean): Promise<Identified> {
+  #identify(request: KeyRequest, counts: boolean): Promise<Identified<Key, Problem>> {
     const maxMs = patienceMs(request.arrivedMs, this.#runtime.now());
     const work = () => this.#askUntilKnown(request, counts);
     // It may wait for a call of another request.
@@ -151,16 +152,16 @@ export class KnownKeys {
     });
   }
 
-  async #askUntilKnown(request: KeyRequest, counts: boolean): Promise<Identified> {
+  async #askUntilKnown(request: KeyRequest, counts: boolean): Promise<Identified<Key, Problem>> {
     const { credential, arrivedMs } = request;
     const { id, hash } = credential;
     // A secret that was valid before is not throttled, whatever else its address has sent.
     const buckets = this.#find(id)?.state.hadSecret(hash) ? [] : request.buckets();
     // The answer that another request waits for needs no slot.
     const isFree = () => this.#flights.isUnderway(id) || this.peek(credential, arrivedMs) !== undefined;
-    let own: Answered | undefined;
+    let own: Answered<Key> | undefined;
     let isFirst = true;
-    const lookUp = async (): Promise<[Answered, Verdict]> => {
+    const lookUp = async (): Promise<[Answered<Key>, Verdict]> => {
       const client = this.clientOf(id);
       // A secret that the record lacks is probably wrong, and must not occupy a call that counts.
       const isDoubtful = client.state.recordAt(this.#runtime.now()) !== undefined || !isFirst;
@@ -173,7 +174,7 @@ export class KnownKeys {
       }
       // An older record does not tell whether the secret exists.
       const missing = answer.isNew ? "unknown" : "undecided";
-      return [answer, hasSecret(answer.record, hash) ? "found" : missing];
+      return [answer, this.#has(answer.record, hash) ? "found" : missing];
     };
     while (patienceMs(arrivedMs, this.#runtime.now()) > 0) {
       // Without an `await` if there is room, so that other requests of this instant wait for the same call.
@@ -186,7 +187,7 @@ export class KnownKeys {
       const answer = await this.#flights.run(id, () => this.#throttle.run(buckets, arrivedMs, lookUp));
       if (answer === undefined) continue;
       const { record, isNew, sentMs } = answer;
-      if (hasSecret(record, hash)) return { caller: callerOf(credential, record, arrivedMs), own };
+      if (this.#has(record, hash)) return { caller: this.#callerOf(credential, record, arrivedMs), own };
       // Otherwise the secret may have been made since the record was read. A second call begins after the request has arrived.
       if (isNew && (sentMs >= arrivedMs || !isFirst)) {
         this.#unknown.set(record === null ? id : hash, lend(sentMs, RECORD_MS));
@@ -196,10 +197,14 @@ export class KnownKeys {
     }
     throw new DeadlineExceeded("the key's object", MAX_WAIT_MS);
   }
-}
 
-/** The caller with a secret of a key that has this record. */
-function callerOf({ id, hash }: Credential, record: KeyRecord, nowMs: number): Caller {
-  const problem = problemOf(record, hash, nowMs);
-  return problem === undefined ? { key: record, keyId: id } : { keyId: id, problem };
+  #has(record: Key | null | undefined, hash: string): record is Key {
+    return hasSecret(this.#options.policy, record, hash);
+  }
+
+  /** The caller with a secret of a key that has this record. */
+  #callerOf({ id, hash }: Credential, record: Key, nowMs: number): Caller<Key, Problem> {
+    const problem = this.#options.policy.problemOf(record, hash, nowMs);
+    return problem === undefined ? { key: record, keyId: id } : { keyId: id, problem };
+  }
 }

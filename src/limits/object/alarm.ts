@@ -1,10 +1,8 @@
-// What the alarm of a key's object writes into the keys database, for operators: a ban, at once, and the totals of days, at most once in ten
-// minutes. No request waits for it, and a ban does not depend on its row. The object stores what is not written yet, so a crash loses none.
+// What the alarm of a key's object has to write for operators: a ban, at once, and the totals of days, at most once in ten minutes. No request
+// waits for it, and a ban does not depend on it. The object stores what is not written yet, so a crash loses none.
 
-import { write, writeIdempotent } from "../../d1/statements.ts";
-import { formatDate, formatTime } from "../../lib/rfc3339.ts";
 import type { Quota } from "./quota.ts";
-import { daysOf, type Totals } from "./totals.ts";
+import type { Totals } from "./totals.ts";
 
 /** The least time between two writes of usage, also of failed ones. Longer: fewer writes; shorter: more recent figures. */
 export const USAGE_EVERY_MS = 600_000;
@@ -79,51 +77,4 @@ export function afterUsage(
 /** The days that differ: each change makes a new object. */
 function changedDays(before: Totals, after: Totals): number[] {
   return after.days.filter((each) => !before.days.includes(each)).map(({ startMs }) => startMs);
-}
-
-/** The name of a ban in the record of changes; src/operators/changes.ts has the other names. The index `bans` has it too. */
-export const BANNED = "banned";
-
-/** No row for an object without a key, and no second one for the same ban. */
-const INSERT_BAN = `
-  INSERT INTO key_changes (key_id, at_ms, change, to_value, changed_by)
-  SELECT id, ?2, '${BANNED}', ?3, 'rate limiter' FROM keys
-  WHERE id = ?1 AND NOT EXISTS (
-    SELECT 1 FROM key_changes WHERE key_id = ?1 AND change = '${BANNED}' AND to_value = ?3)`;
-
-/** Idempotent. Throws DatabaseUnavailable. */
-export async function writeBan(database: D1Database, keyId: string, untilMs: number): Promise<void> {
-  await write(() => database.prepare(INSERT_BAN).bind(keyId, Date.now(), formatTime(untilMs)).run());
-}
-
-const COUNTS = "admitted, refused_minute, refused_day, busiest_minute, last_admitted_ms, last_refused_ms";
-const countsOf = (table: string) => COUNTS.replace(/\w+/g, `${table}.$&`);
-
-/**
- * A row that was written late, by an object that has crashed since, does not replace a newer one. An unchanged row is not written, because
- * that costs as much as a change.
- */
-const UPSERT_USAGE = `
-  INSERT INTO key_usage (key_id, object, revision, day, ${COUNTS})
-  SELECT ?1, ?2, ?3, value ->> 'day', value ->> 'admitted', value ->> 'refusedByMinute', value ->> 'refusedByDay',
-    value ->> 'busiestMinute', nullif(value ->> 'lastAdmittedMs', 0), nullif(value ->> 'lastRefusedMs', 0)
-  FROM json_each(?4) WHERE true
-  ON CONFLICT DO UPDATE SET (revision, ${COUNTS}) = (excluded.revision, ${countsOf("excluded")})
-  WHERE excluded.revision > key_usage.revision AND (${countsOf("excluded")}) IS NOT (${countsOf("key_usage")})`;
-
-/** A key and its object, which in each preview is another one. */
-export type Counter = { keyId: string; object: string };
-
-/** Writes days of these totals, as of a revision of the quota. Idempotent. Throws DatabaseUnavailable. */
-export async function writeUsage(
-  database: D1Database,
-  { keyId, object }: Counter,
-  { revision, totals }: Pick<Quota, "revision" | "totals">,
-  days: readonly number[],
-): Promise<void> {
-  const rows = daysOf(totals)
-    .filter(({ startMs }) => days.includes(startMs))
-    .map((each) => ({ ...each, day: formatDate(each.startMs) }));
-  const statement = database.prepare(UPSERT_USAGE);
-  await writeIdempotent(() => statement.bind(keyId, object, revision, JSON.stringify(rows)).run());
 }

@@ -1,35 +1,25 @@
-// The Durable Object that is an API key; its name is the key's id. It has the key's record (record-reader.ts) and counts its requests
+// The Durable Object of a key, whose name is the key's id. It has the key's record (record-reader.ts) and counts its requests
 // (acquire.ts). Both are stored as one value (state.ts), of a busy key with a reservation (reservation.ts), and the output gate holds the
 // response until that is durable, so a crash or an eviction admits nothing twice. Nothing is stored for a key that does not exist. Windows
-// roll over at the next call. The object's alarm, which survives a crash, stores the exact counts, writes bans and usage for operators
+// roll over at the next call. The object's alarm, which survives a crash, stores the exact counts, hands over bans and usage for operators
 // (alarm.ts), and deletes the storage after at least 40 days without a request.
 
 import { DurableObject } from "cloudflare:workers";
-import { logRun } from "../../http/log.ts";
-import { problemOf } from "../../keys/record.ts";
-import { findRecord } from "../../keys/store.ts";
-import { RUNTIME } from "../../lib/runtime.ts";
+import { RUNTIME, type Runtime } from "../../lib/runtime.ts";
+import { OBJECT, type Reader } from "../../lib/tolerant.ts";
 import { readAcquireRequest, readIdentifyRequest } from "../messages.ts";
+import { hasSecret, type KeyPolicy, termsOf } from "../policy.ts";
 import {
   type AcquireAnswer,
   type AcquireRequest,
   DAY_MS,
+  type DayTotals,
   type NoRecord,
   type RecordAnswer,
   type UsageAnswer,
 } from "../protocol.ts";
 import { acquire, isCounted, statusOf } from "./acquire.ts";
-import {
-  afterBan,
-  afterChange,
-  afterUsage,
-  alarmMs,
-  isOverdue,
-  NEVER,
-  NOTHING_UNWRITTEN,
-  writeBan,
-  writeUsage,
-} from "./alarm.ts";
+import { afterBan, afterChange, afterUsage, alarmMs, isOverdue, NEVER, NOTHING_UNWRITTEN } from "./alarm.ts";
 import { liftBan } from "./bans.ts";
 import { type Quota, rollOver, UNUSED_QUOTA } from "./quota.ts";
 import { RecordReader } from "./record-reader.ts";
@@ -46,21 +36,41 @@ const MOST_REVISION = (Number.MAX_SAFE_INTEGER - 1) / 2;
 /** Of the object's id, which is random: 64 bits tell the objects of a key's previews apart. */
 const OBJECT_ID_LENGTH = 16;
 
-/** The clock and timers, what reads and writes the keys database, the log, what is reserved, who is told of changes: tests replace them. */
-const OPTIONS = {
-  runtime: RUNTIME,
-  findRecord,
-  writeBan,
-  writeUsage,
-  log: logRun,
-  reservedShare: RESERVED_SHARE,
-  onChange: (_: Memory) => {},
-};
+/** Days of a key, as its object has counted them: totals, of which those with a larger revision are later. */
+export interface Usage {
+  id: string;
+  /** The beginning of the object's own id, which in each preview is another one. */
+  object: string;
+  revision: number;
+  days: readonly DayTotals[];
+}
 
-export class ApiKey extends DurableObject<Env> {
+export interface ObjectOptions<Key extends object> {
+  policy: KeyPolicy<Key>;
+  /** Reads a key; null if it does not exist. What it throws is tried again, and told to `log`. */
+  load(id: string): Promise<Key | null>;
+  /** Writes a ban, which ends at `untilMs` (Unix time), for operators. It must be idempotent: what it throws is tried again. */
+  onBan?(id: string, untilMs: number): Promise<void>;
+  /** Writes usage for operators, at most once in USAGE_EVERY_MS. It must be idempotent, as above. */
+  onUsage?(usage: Usage): Promise<void>;
+  /** Is told what has failed. */
+  log?(event: string, fields: Record<string, unknown>): void;
+}
+
+/** What tests replace: the clock and timers, what is reserved, who is told of changes. */
+interface Internals {
+  runtime: Runtime;
+  reservedShare: number;
+  onChange(memory: Memory): void;
+}
+
+const INTERNALS: Internals = { runtime: RUNTIME, reservedShare: RESERVED_SHARE, onChange: () => {} };
+
+/** The class of a service's Durable Object extends it, and hands over its options in the constructor. */
+export class LimitedObject<Env, Key extends object> extends DurableObject<Env> {
   readonly #now: () => number;
-  readonly #options: typeof OPTIONS;
-  readonly #record: RecordReader;
+  readonly #options: ObjectOptions<Key> & Internals;
+  readonly #record: RecordReader<Key>;
   /** Unknown if the object was neither called by its name nor used before. */
   readonly #keyId: string | undefined;
   #memory: Memory;
@@ -70,61 +80,66 @@ export class ApiKey extends DurableObject<Env> {
   #settlesMs = NEVER;
   readonly #activity = new Activity();
 
-  constructor(ctx: DurableObjectState, env: Env, options = OPTIONS) {
+  constructor(ctx: DurableObjectState, env: Env, given: ObjectOptions<Key> & Partial<Internals>) {
     super(ctx, env);
-    const { runtime, findRecord, log } = options;
+    const options = { ...INTERNALS, ...given };
+    const { runtime, policy } = options;
+    const readKey = policy.readKey ?? (OBJECT as Reader<Key | undefined>);
     const stored = ctx.storage.kv.get(STATE_KEY);
     const problems: string[] = [];
     const note = (problem: string) => void problems.push(problem);
-    const { keyId, quota, read, unwritten } = readState(stored, runtime.now(), note);
+    const { keyId, quota, read, unwritten } = readState(stored, runtime.now(), note, readKey);
     this.#memory = { quota, unwritten };
     this.#stored = quota;
     this.#now = runtime.now;
     this.#options = options;
     // The platform does not hand over the name for an alarm, and the database may have lost the record.
     this.#keyId = ctx.id.name ?? keyId;
-    for (const cause of problems) log("state_damaged", { keyId: this.#keyId, cause });
+    for (const cause of problems) this.#log("state_damaged", cause);
     this.#record = new RecordReader(runtime, read, {
       load: async () => {
         if (this.#keyId === undefined) throw new Error("the object does not know its name");
-        return findRecord(env.KEYS_DB, this.#keyId);
+        return options.load(this.#keyId);
       },
+      hasSecret: (record, hash) => hasSecret(policy, record, hash),
       // Of a key that was never counted, nothing is stored.
       onChange: () => this.#memory.quota !== UNUSED_QUOTA && this.#put(),
-      onFailure: (error) => log("record_not_read", { keyId: this.#keyId, cause: `${error}` }),
+      onFailure: (error) => this.#log("record_not_read", error),
     });
   }
 
   /** Counts a batch. Calls are serial, because there is no `await` between deciding and storing. */
-  async acquire(message: AcquireRequest): Promise<AcquireAnswer | NoRecord> {
+  async acquire(message: AcquireRequest): Promise<AcquireAnswer<Key> | NoRecord> {
     const request = readAcquireRequest(message);
     const answer = await this.#record.answer(request.secret);
     if ("unavailable" in answer || answer.record === null) return answer;
     const { record } = answer;
     const nowMs = this.#now();
     const { secret } = request;
-    const isInvalid = secret !== undefined && problemOf(record, secret, nowMs) !== undefined;
+    const { policy } = this.#options;
+    const isInvalid = secret !== undefined && policy.problemOf(record, secret, nowMs) !== undefined;
     // A repeated call gets its result, although the secret's grace may have ended since the call was counted.
     if (isInvalid && !isCounted(this.#memory.quota, request)) return answer;
-    const known = liftBan(this.#memory.quota, record.bansLiftedUntilMs);
+    const { limits, bansLiftedUntilMs } = termsOf(policy, record);
+    const known = liftBan(this.#memory.quota, bansLiftedUntilMs);
     // The isolate knows a higher one if another object has replaced this one, or if another release has stored none.
     const told = Math.min(request.revision, MOST_REVISION);
     const before = { ...known, revision: Math.max(known.revision, told) };
-    const { result, quota } = acquire(before, record.limits, request, nowMs);
+    const { result, quota } = acquire(before, limits, request, nowMs);
     this.#change(quota, request);
     return { ...answer, result };
   }
 
   /** The record, with the secret that has this SHA-256 if that exists. Counts nothing. */
-  async identify(secret: string): Promise<RecordAnswer | NoRecord> {
+  async identify(secret: string): Promise<RecordAnswer<Key> | NoRecord> {
     return this.#record.answer(readIdentifyRequest(secret), true);
   }
 
   /** The status of the key, and the totals of its days. Changes no counts. */
-  async usage(): Promise<UsageAnswer | NoRecord> {
+  async usage(): Promise<UsageAnswer<Key> | NoRecord> {
     const answer = await this.#record.answer();
     if ("unavailable" in answer || answer.record === null) return answer;
-    const { limits, bansLiftedUntilMs } = answer.record;
+    const { limits, bansLiftedUntilMs } = termsOf(this.#options.policy, answer.record);
     const nowMs = this.#now();
     const quota = rollOver(liftBan(this.#memory.quota, bansLiftedUntilMs), limits, nowMs);
     return { ...answer, usage: { status: statusOf(quota, limits, nowMs), days: daysOf(quota.totals) } };
@@ -155,10 +170,7 @@ export class ApiKey extends DurableObject<Env> {
     if (this.#now() < this.#memory.unwritten.banMs) return;
     const isWritten =
       this.#now() >= bannedUntilMs ||
-      (await this.#write(
-        "ban_not_recorded",
-        this.#options.writeBan(this.env.KEYS_DB, this.#id, bannedUntilMs),
-      ));
+      (await this.#write("ban_not_recorded", this.#options.onBan?.(this.#id, bannedUntilMs)));
     // Unless another ban has begun meanwhile.
     if (!isWritten || this.#memory.quota.bannedUntilMs === bannedUntilMs)
       this.#keep({ ...this.#memory, unwritten: afterBan(this.#memory.unwritten, isWritten, this.#now()) });
@@ -168,11 +180,13 @@ export class ApiKey extends DurableObject<Env> {
     const { quota } = this.#memory;
     const { days, usageMs } = this.#memory.unwritten;
     if (days.length === 0 || this.#now() < usageMs) return;
-    const counter = { keyId: this.#id, object: this.ctx.id.toString().slice(0, OBJECT_ID_LENGTH) };
-    const isWritten = await this.#write(
-      "usage_not_recorded",
-      this.#options.writeUsage(this.env.KEYS_DB, counter, quota, days),
-    );
+    const usage: Usage = {
+      id: this.#id,
+      object: this.ctx.id.toString().slice(0, OBJECT_ID_LENGTH),
+      revision: quota.revision,
+      days: daysOf(quota.totals).filter(({ startMs }) => days.includes(startMs)),
+    };
+    const isWritten = await this.#write("usage_not_recorded", this.#options.onUsage?.(usage));
     const written = isWritten ? days : [];
     const { unwritten, quota: after } = this.#memory;
     this.#keep({
@@ -182,14 +196,18 @@ export class ApiKey extends DurableObject<Env> {
   }
 
   /** Waits for a write. Logs a failure as `event`. */
-  async #write(event: string, writing: Promise<void>): Promise<boolean> {
+  async #write(event: string, writing: Promise<void> | undefined): Promise<boolean> {
     try {
       await writing;
       return true;
     } catch (error) {
-      this.#options.log(event, { keyId: this.#id, cause: `${error}` });
+      this.#log(event, error);
       return false;
     }
+  }
+
+  #log(event: string, cause: unknown): void {
+    this.#options.log?.(event, { keyId: this.#keyId, cause: `${cause}` });
   }
 
   /** The key's id. Every object that has something to record knows it. */
@@ -236,13 +254,13 @@ export class ApiKey extends DurableObject<Env> {
   /** If the write fails, the state in memory stays as it was. */
   #put(after = this.#memory): void {
     const { latest } = this.#record;
-    const limits = latest?.record?.limits;
     let stored = after;
-    if (limits !== undefined && this.#settles) {
+    if (latest?.record && this.#settles) {
+      const limits = this.#options.policy.limitsOf(latest.record);
       const quota = reserve(after.quota, limits, this.#options.reservedShare);
       stored = { quota, unwritten: afterChange(after.unwritten, after.quota, quota, this.#now()) };
     }
-    const state: State = { ...NOTHING_STORED, keyId: this.#keyId, ...stored, read: latest };
+    const state: State<Key> = { ...NOTHING_STORED, keyId: this.#keyId, ...stored, read: latest };
     this.ctx.storage.kv.put(STATE_KEY, state);
     this.#stored = stored.quota;
     this.#keep(after);

@@ -1,7 +1,6 @@
 // The record of a key in its object, read from the keys database. An old record is read again before an answer, an ageing one in the
 // background, and any for a secret that it lacks. If the database fails, an old one is used for longer.
 
-import { hasSecret, type KeyRecord } from "../../keys/record.ts";
 import { DeadlineExceeded } from "../../lib/deadline.ts";
 import type { Runtime } from "../../lib/runtime.ts";
 import { type NoRecord, RECORD_MS, type RecordAnswer } from "../protocol.ts";
@@ -20,19 +19,20 @@ const DEADLINE_MS = 2_000;
 const FAILURE_PAUSE_MS = 5_000;
 
 /** A record, with the beginning of its read (Unix time). */
-export type ReadRecord = { record: KeyRecord | null; readMs: number };
+export type ReadRecord<Key> = { record: Key | null; readMs: number };
 
 /** Reads the record, and is told of one that differs, and of each error. */
-export interface RecordSource {
-  load(): Promise<KeyRecord | null>;
+export interface RecordSource<Key> {
+  load(): Promise<Key | null>;
+  hasSecret(record: Key, hash: string): boolean;
   onChange(): void;
   onFailure(error: unknown): void;
 }
 
-export class RecordReader {
+export class RecordReader<Key extends object> {
   readonly #runtime: Runtime;
-  readonly #source: RecordSource;
-  #latest: ReadRecord | undefined;
+  readonly #source: RecordSource<Key>;
+  #latest: ReadRecord<Key> | undefined;
   /** The number of the read of `latest`; 0 for a stored record. */
   #latestNumber = 0;
   #failure: { error: unknown; atMs: number } | undefined;
@@ -42,13 +42,13 @@ export class RecordReader {
   #beganMs = Number.NEGATIVE_INFINITY;
 
   /** `stored`: from before the object slept. */
-  constructor(runtime: Runtime, stored: ReadRecord | undefined, source: RecordSource) {
+  constructor(runtime: Runtime, stored: ReadRecord<Key> | undefined, source: RecordSource<Key>) {
     this.#runtime = runtime;
     this.#source = source;
     this.#latest = stored;
   }
 
-  get latest(): ReadRecord | undefined {
+  get latest(): ReadRecord<Key> | undefined {
     return this.#latest;
   }
 
@@ -57,7 +57,7 @@ export class RecordReader {
    * `isPatient` waits until it may be. Without a record that may be used, or that tells of the secret, the answer is the error of the
    * read.
    */
-  async answer(secret?: string, isPatient = false): Promise<RecordAnswer | NoRecord> {
+  async answer(secret?: string, isPatient = false): Promise<RecordAnswer<Key> | NoRecord> {
     const before = this.#reads;
     const waited: { recordMs?: number } = {};
     const read = async () => {
@@ -65,11 +65,11 @@ export class RecordReader {
       if (!(await this.#read())) return;
       waited.recordMs = (waited.recordMs ?? 0) + Math.max(0, this.#runtime.now() - beganMs);
     };
-    const isMissing = () =>
-      secret !== undefined &&
-      !this.#isNull &&
-      !hasSecret(this.#latest?.record ?? null, secret) &&
-      this.#latestNumber <= before;
+    const isMissing = () => {
+      if (secret === undefined || this.#isNull || this.#latestNumber > before) return false;
+      const record = this.#latest?.record ?? null;
+      return record === null || !this.#source.hasSecret(record, secret);
+    };
     const isRecovering = this.#failure !== undefined && isMissing();
     if (this.#ageMs >= MAX_AGE_MS || isRecovering) await read();
     else if (this.#ageMs >= REFRESH_MS) this.#runtime.keepAlive(this.#read());

@@ -1,20 +1,21 @@
 // What an object stores, as one value, and how it reads what another release may have stored.
 
-import { MAX_LIMIT } from "../../keys/plans.ts";
 import {
+  ANYTHING,
   byName,
   fields,
   list,
   NUMBER,
   nullable,
   or,
+  type Reader,
   type Refuse,
   TEXT,
   TIME,
   whole,
 } from "../../lib/tolerant.ts";
-import { AMOUNT, readDay, readKeyRecord } from "../messages.ts";
-import { type Count, type Counts, startOfWindowMs } from "../windows.ts";
+import { AMOUNT, readDay } from "../messages.ts";
+import { type Count, type Counts, MAX_LIMIT, startOfWindowMs } from "../windows.ts";
 import { NEVER, NOTHING_UNWRITTEN, type Unwritten } from "./alarm.ts";
 import { type Client, type GrantedLease, type Quota, UNUSED_QUOTA } from "./quota.ts";
 import type { ReadRecord } from "./record-reader.ts";
@@ -30,13 +31,13 @@ const VERSION = 1;
 export type Memory = { quota: Quota; unwritten: Unwritten };
 
 /** What is stored: that, the key's id, and the record as it was last read. */
-export interface State extends Memory {
+export interface State<Key> extends Memory {
   version: number;
   keyId: string | undefined;
-  read: ReadRecord | undefined;
+  read: ReadRecord<Key> | undefined;
 }
 
-export const NOTHING_STORED: State = {
+export const NOTHING_STORED: State<never> = {
   version: VERSION,
   keyId: undefined,
   quota: UNUSED_QUOTA,
@@ -81,10 +82,10 @@ const readQuota = fields<StoredQuota>({
   }),
 });
 
-const readStored = fields<Omit<State, "quota" | "version"> & { quota: StoredQuota }>({
+const readStored = fields<Omit<State<unknown>, "quota" | "version"> & { quota: StoredQuota }>({
   keyId: TEXT,
   quota: readQuota,
-  read: whole<ReadRecord>({ record: nullable(readKeyRecord), readMs: NUMBER }, {}),
+  read: whole<ReadRecord<unknown>>({ record: ANYTHING, readMs: NUMBER }, {}),
   unwritten: fields<Unwritten>({
     banMs: or(TIME, NEVER),
     days: list(NUMBER),
@@ -93,12 +94,19 @@ const readStored = fields<Omit<State, "quota" | "version"> & { quota: StoredQuot
 });
 
 /** Reads what is stored, at `nowMs` (Unix time). `refuse` is told of a value of a wrong type, which counts as absent. */
-export function readState(value: unknown, nowMs: number, refuse: Refuse): State {
+export function readState<Key>(
+  value: unknown,
+  nowMs: number,
+  refuse: Refuse,
+  readKey: Reader<Key | undefined>,
+): State<Key> {
   if (value === undefined) return NOTHING_STORED;
-  const { quota, ...stored } = readStored(value, STATE_KEY, refuse);
+  const { quota, read: given, ...stored } = readStored(value, STATE_KEY, refuse);
   const { minute, day } = quota.counts;
   const counts = { minute: minute ?? fullMinute(nowMs), day: day ?? countOfDay(quota.totals, nowMs) };
-  return { ...NOTHING_STORED, ...stored, quota: { ...quota, counts } };
+  const record = given && nullable(readKey)(given.record, `${STATE_KEY}.read.record`, refuse);
+  const read = record === undefined ? undefined : { record, readMs: given?.readMs ?? 0 };
+  return { ...NOTHING_STORED, ...stored, quota: { ...quota, counts }, read };
 }
 
 /** Nobody knows how much of the minute is used: until it ends, nothing is admitted. */

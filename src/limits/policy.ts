@@ -1,0 +1,33 @@
+// What a service says of its keys. Isolates and objects must be given the same. `Key` is what the service stores of a key: a value that a
+// structured clone copies.
+
+import type { Reader } from "../lib/tolerant.ts";
+import type { Limits } from "./windows.ts";
+
+export interface KeyPolicy<Key extends object, Problem extends string = string> {
+  limitsOf(key: Key): Limits;
+  /** Why the secret with this hash is not valid at `nowMs` (Unix time): "unknown", at any time, if the key lacks it; undefined if it is. */
+  problemOf(key: Key, hash: string, nowMs: number): Problem | "unknown" | undefined;
+  /** An operator has lifted the bans that end by then (Unix time); by default 0, for none. */
+  bansLiftedUntilMs?(key: Key): number;
+  /** Reads a key that another release has sent or stored; undefined if it lacks something. By default each object is a key. */
+  readKey?: Reader<Key | undefined>;
+}
+
+/** What of a key changes counts. */
+export interface Terms {
+  limits: Limits;
+  bansLiftedUntilMs: number;
+}
+
+export function termsOf<Key extends object>(policy: KeyPolicy<Key>, key: Key): Terms {
+  return { limits: policy.limitsOf(key), bansLiftedUntilMs: policy.bansLiftedUntilMs?.(key) ?? 0 };
+}
+
+export function hasSecret<Key extends object>(
+  policy: KeyPolicy<Key>,
+  key: Key | null | undefined,
+  hash: string,
+): key is Key {
+  return key !== null && key !== undefined && policy.problemOf(key, hash, 0) !== "unknown";
+}
