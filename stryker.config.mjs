@@ -6,7 +6,7 @@ export default {
     "src/limits/**/*.ts",
     "src/keys/{secret,record}.ts",
     "src/pets/{cursor,schema}.ts",
-    "src/http/{body,client-address}.ts",
+    "src/http/body.ts",
     "src/d1/statements.ts",
     "src/lib/**/*.ts",
     "src/openapi/markdown.ts",

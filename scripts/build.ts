@@ -4,7 +4,7 @@
 import { mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
 import { build } from "esbuild";
-import { DAYS_KEPT } from "../src/limits/protocol.ts";
+import { DAYS_KEPT } from "../src/limits/index.ts";
 import { changesForClients } from "../src/openapi/changes.ts";
 import { openApiDocument } from "../src/openapi/document.ts";
 import { REMEDIES } from "../src/openapi/errors.ts";

@@ -2,8 +2,7 @@
 
 import { DatabaseFull, DatabaseUnavailable } from "../../src/d1/statements.ts";
 import { noLimits } from "../../src/keys/plans.ts";
-import { RECORD_MS } from "../../src/limits/protocol.ts";
-import type { Limits } from "../../src/limits/windows.ts";
+import { type Limits, RECORD_MS } from "../../src/limits/index.ts";
 import type { Operator } from "../../src/operators/admin.ts";
 import { findKeyById, type ListedKey, listKeys } from "../../src/operators/records.ts";
 import { apiErrorOf } from "../cloudflare/account.ts";

@@ -1,6 +1,6 @@
 // The usage of keys as the command line shows it, as text in plain characters without colours, and as JSON.
 
-import { USAGE_EVERY_MS } from "../../src/limits/object/alarm.ts";
+import { USAGE_EVERY_MS } from "../../src/limits/index.ts";
 import type { DayUsage, KeyUsage, Requests } from "../../src/operators/usage.ts";
 import { printable, timeOrNull } from "../keys/text.ts";
 import { tableText } from "../lib/table.ts";

@@ -3,7 +3,7 @@
 
 import type { Context } from "hono";
 import { DatabaseFull, DatabaseUnavailable } from "../d1/statements.ts";
-import { LimiterUnavailable } from "../limits/errors.ts";
+import { LimiterUnavailable } from "../limits/index.ts";
 import { HEADER } from "./header-names.ts";
 import { logFailure } from "./log.ts";
 import { MESSAGES, type OutageMessage } from "./messages.ts";

@@ -1,7 +1,7 @@
 // The plans and their limits, in the only place that has them: a plan changes with a deployment, a key's plan without one. The database
 // has only the plan's name, which this version need not know: a later one may have given it to the key.
 
-import type { Limits } from "../limits/windows.ts";
+import type { Limits } from "../limits/index.ts";
 
 /** The limits of each plan; undefined if each of its keys has limits of its own, which are stored with the key. */
 export const PLAN_LIMITS = {

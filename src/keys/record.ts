@@ -2,8 +2,7 @@
 // isolates. Times are Unix time in milliseconds; null: never.
 
 import { every, NUMBER, nullable, type Reader, TEXT, whole } from "../lib/tolerant.ts";
-import type { KeyPolicy } from "../limits/policy.ts";
-import type { Limits } from "../limits/windows.ts";
+import type { KeyPolicy, Limits } from "../limits/index.ts";
 import type { Plan } from "./plans.ts";
 
 /** A key. Its id is public, and names its object. */

@@ -2,7 +2,7 @@
 
 import { write, writeIdempotent } from "../d1/statements.ts";
 import { formatDate, formatTime } from "../lib/rfc3339.ts";
-import type { Usage } from "../limits/object/limited-object.ts";
+import type { Usage } from "../limits/index.ts";
 
 /** The name of a ban in the record of changes; src/operators/changes.ts has the other names. The index `bans` has it too. */
 export const BANNED = "banned";

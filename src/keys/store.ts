@@ -2,7 +2,7 @@
 // key. Secrets never get here.
 
 import { read } from "../d1/statements.ts";
-import type { Limits } from "../limits/windows.ts";
+import type { Limits } from "../limits/index.ts";
 import { limitsOf, noLimits } from "./plans.ts";
 import type { Key, KeyRecord } from "./record.ts";
 

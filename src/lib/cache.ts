@@ -3,9 +3,11 @@
 // An age is measured by the isolate's clock from the start of the load. After the clock steps back, the value is not fresh.
 
 import { BoundedMap } from "./bounded-map.ts";
+import type { Runtime } from "./runtime.ts";
 import { SingleFlight } from "./single-flight.ts";
 
 export interface CacheOptions<Value, Context> {
+  runtime: Runtime;
   /** Loads a value for a request. The result `undefined` removes the entry. */
   load(key: string, context: Context): Promise<Value>;
   /** How long a value may be served, in milliseconds since the start of its load. */
@@ -26,10 +28,11 @@ export class Cache<Value, Context> {
   readonly #options: CacheOptions<Value, Context>;
   readonly #entries: BoundedMap<string, { value: Value; loadedMs: number }>;
   readonly #failures = new BoundedMap<string, { error: unknown; atMs: number }>(MAX_FAILURES);
-  readonly #flights = new SingleFlight<Value>();
+  readonly #flights: SingleFlight<Value>;
 
   constructor(options: CacheOptions<Value, Context>) {
     this.#options = options;
+    this.#flights = new SingleFlight(options.runtime);
     this.#entries = new BoundedMap(options.maxSize, ({ value }) => options.sizeOf?.(value) ?? 1);
   }
 

@@ -5,7 +5,7 @@
 // request's own timer always fires.
 
 import { BoundedMap } from "./bounded-map.ts";
-import { RUNTIME, type Runtime } from "./runtime.ts";
+import type { Runtime } from "./runtime.ts";
 
 /** Longer than any work takes: work older than this was cancelled together with its request. */
 export const MAX_WORK_MS = 12_000;
@@ -19,7 +19,7 @@ export class SingleFlight<Result> {
   readonly #flights = new BoundedMap<string, Flight<Result>>(MAX_FLIGHTS);
   readonly #runtime: Runtime;
 
-  constructor(runtime = RUNTIME) {
+  constructor(runtime: Runtime) {
     this.#runtime = runtime;
   }
 

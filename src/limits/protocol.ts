@@ -56,6 +56,9 @@ export const MAX_WAIT_MS = 5_000;
 /** How long an isolate may use a record since its read. Longer: fewer calls of quiet keys; shorter: a change of a key is in force earlier. */
 export const RECORD_MS = 30_000;
 
+/** How long an isolate caches the usage of a key, or the failure of its call. Longer: fewer calls; shorter: more recent totals of days. */
+export const MAX_USAGE_AGE_MS = 1_000;
+
 export const MINUTE_MS = WINDOW_SECONDS.minute * 1000;
 export const DAY_MS = WINDOW_SECONDS.day * 1000;
 /** Days with totals, today included. */

@@ -3,7 +3,7 @@
 import { MAX_BODY_BYTES, MAX_BODY_MS } from "../http/body.ts";
 import type { ErrorCode } from "../http/errors.ts";
 import { HEADER } from "../http/header-names.ts";
-import { BAN_MS } from "../limits/object/bans.ts";
+import { BAN_MS } from "../limits/index.ts";
 import { RETENTION_MS } from "../pets/idempotency.ts";
 
 /** When each error occurs, and what a client can do about it (Markdown). The console of the reference page shows the remedy. */

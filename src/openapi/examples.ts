@@ -1,7 +1,7 @@
 // Values of the examples in the published document. Tests send them and compare the responses.
 
 import type { UsageBody } from "../keys/usage/usage-body.ts";
-import { DAYS_KEPT } from "../limits/protocol.ts";
+import { DAYS_KEPT } from "../limits/index.ts";
 import type { NewPet, Pet } from "../pets/schema.ts";
 
 /** A value as JSON, in which int64 are numbers. */

@@ -5,9 +5,16 @@ import { HEADER } from "../http/header-names.ts";
 import { ID_LENGTH } from "../http/request-context.ts";
 import { PREFERENCE } from "../http/server-timing.ts";
 import { PLAN_LIMITS } from "../keys/plans.ts";
-import { REQUESTS_PER_MINUTE } from "../limits/address-counter.ts";
-import { BAN_GRACE_MS, BAN_MS, MIN_TOLERATED_REFUSALS, TOLERATED_LIMITS } from "../limits/object/bans.ts";
-import { DAYS_KEPT, MAX_WAIT_MS, RECORD_MS } from "../limits/protocol.ts";
+import {
+  BAN_GRACE_MS,
+  BAN_MS,
+  DAYS_KEPT,
+  MAX_WAIT_MS,
+  MIN_TOLERATED_REFUSALS,
+  RECORD_MS,
+  REQUESTS_PER_MINUTE,
+  TOLERATED_LIMITS,
+} from "../limits/index.ts";
 import { DEPRECATED_AT, REMOVED_AT } from "../pets/deprecation.ts";
 import { RETENTION_MS } from "../pets/idempotency.ts";
 import { PageQuery } from "../pets/schema.ts";

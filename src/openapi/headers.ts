@@ -5,7 +5,7 @@ import { HEADER } from "../http/header-names.ts";
 import { methodsOf } from "../http/operations.ts";
 import { ACCEPTABLE_ID, ID_LENGTH } from "../http/request-context.ts";
 import { PREFERENCE } from "../http/server-timing.ts";
-import { DECIDED_BY } from "../limits/windows.ts";
+import { DECIDED_BY } from "../limits/index.ts";
 import { DEPRECATION, deprecationLink, REMOVED_AT, SUNSET } from "../pets/deprecation.ts";
 import { isoDate } from "./examples.ts";
 import type { JsonSchema } from "./schemas.ts";

@@ -6,8 +6,7 @@ import * as z from "zod/mini";
 import { ERROR_STATUS, type ErrorCode } from "../http/errors.ts";
 import { PLANS } from "../keys/plans.ts";
 import type { UsageBody } from "../keys/usage/usage-body.ts";
-import { DAYS_KEPT } from "../limits/protocol.ts";
-import { MAX_LIMIT } from "../limits/windows.ts";
+import { DAYS_KEPT, MAX_LIMIT } from "../limits/index.ts";
 import { MAX_PAGE_SIZE, NewPet, PET_STATUSES, Pet } from "../pets/schema.ts";
 
 /** The part of JSON Schema that this service needs. */

@@ -9,7 +9,7 @@ import type { Plan } from "../keys/plans.ts";
 import { MAX_REPLACED_SECRETS, stateOf } from "../keys/record.ts";
 import { newKeyId, newSecret } from "../keys/secret.ts";
 import { sha256 } from "../lib/sha256.ts";
-import type { Limits } from "../limits/windows.ts";
+import type { Limits } from "../limits/index.ts";
 import {
   creationText,
   effectiveLimits,

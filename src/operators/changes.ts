@@ -5,8 +5,7 @@ import { limitsOf, PLANS_WITH_OWN_LIMITS, type Plan } from "../keys/plans.ts";
 import { BANNED } from "../keys/reports.ts";
 import { formatTime } from "../lib/rfc3339.ts";
 import { sha256 } from "../lib/sha256.ts";
-import { banEndMs } from "../limits/object/bans.ts";
-import type { Limits } from "../limits/windows.ts";
+import { banEndMs, type Limits } from "../limits/index.ts";
 import { foldName } from "./names.ts";
 
 /**

@@ -6,8 +6,7 @@ import type { Key } from "../keys/record.ts";
 import { BANNED } from "../keys/reports.ts";
 import { KEY_COLUMNS, limitsOfRow, type Row } from "../keys/store.ts";
 import { formatDate } from "../lib/rfc3339.ts";
-import { DAY_MS } from "../limits/protocol.ts";
-import type { Limits } from "../limits/windows.ts";
+import { DAY_MS, type Limits } from "../limits/index.ts";
 import { type KeyChange, SUSPENSION_REASON } from "./changes.ts";
 import { foldName, readByName } from "./names.ts";
 

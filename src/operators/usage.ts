@@ -5,7 +5,7 @@ import { deleteInSteps } from "../d1/delete-in-steps.ts";
 import { read, writeIdempotent } from "../d1/statements.ts";
 import { PLAN_LIMITS } from "../keys/plans.ts";
 import { formatDate } from "../lib/rfc3339.ts";
-import { DAY_MS } from "../limits/protocol.ts";
+import { DAY_MS } from "../limits/index.ts";
 import { readByName } from "./names.ts";
 
 /** How long rows are kept. Longer: a larger table; shorter: no comparison with the same month of the last year. */

@@ -8,6 +8,7 @@
 
 import { ignoreFailure, nearest, type ReadSession } from "../d1/replicas.ts";
 import { Cache } from "../lib/cache.ts";
+import { RUNTIME } from "../lib/workers-runtime.ts";
 import type { IfPetsNeverChange } from "./immutable.ts";
 import { pageQueryText as cacheKey, type PageQuery } from "./schema.ts";
 import { findPage, type Page } from "./store.ts";
@@ -37,6 +38,7 @@ export class PageCache {
 
   constructor(maxBytes = MAX_BYTES) {
     this.#pages = new Cache({
+      runtime: RUNTIME,
       load: async (_key, { database, query }) => cacheable((await findPage(nearest(database), query)).page),
       freshMs: FRESH_MS,
       revalidateMs: REVALIDATE_MS,

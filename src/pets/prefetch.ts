@@ -4,8 +4,7 @@
 
 import { waitUntil } from "cloudflare:workers";
 import type { MiddlewareHandler } from "hono";
-import type { Caller, Keys, KeysEnv } from "../keys/identify.ts";
-import type { KeyRequest } from "../limits/isolate/caller.ts";
+import type { KeysEnv, Limiter } from "../keys/limiter.ts";
 import type { PageCache, Reading } from "./page-cache.ts";
 import { PageQuery } from "./schema.ts";
 import type { Page } from "./store.ts";
@@ -26,17 +25,17 @@ const MAX_CONCURRENT = 20;
  * Sets `page` if the query is valid, and the key's object will be asked about the request. Not if the request will probably be refused:
  * then a flood does not reach the database.
  */
-export function prefetch(pages: PageCache, keys: Keys): MiddlewareHandler<PetsEnv> {
+export function prefetch(pages: PageCache, limiter: Limiter): MiddlewareHandler<PetsEnv> {
   /** The number of running prefetches, by key id. */
   const reading = new Map<string, number>();
   return function prefetch(c, next) {
-    const request = c.get("keyRequest");
-    if (request === undefined || !mayRead(keys, request, c.get("caller"))) return next();
+    const called = limiter.expectsCall(c);
+    const id = c.get("keyRequest")?.credential.id;
+    if (called === undefined || id === undefined) return next();
     const { data: query } = PageQuery.safeParse(c.req.query());
     if (query === undefined) return next();
-    const { id } = request.credential;
     const others = reading.get(id) ?? 0;
-    const isNew = c.get("caller") === undefined;
+    const isNew = called === "new";
     // Requests with one unknown secret share one call, so they share one page too.
     if (others >= (isNew ? 1 : MAX_CONCURRENT)) return next();
     const page = isNew ? undefined : pages.get(c.env.PETS_DB, query);
@@ -53,9 +52,4 @@ export function prefetch(pages: PageCache, keys: Keys): MiddlewareHandler<PetsEn
     c.set("ahead", ahead);
     return next();
   };
-}
-
-function mayRead(keys: Keys, request: KeyRequest, caller: Caller | undefined): boolean {
-  if (caller === undefined) return keys.isNew(request);
-  return caller.key !== undefined && keys.needsCall(caller.keyId);
 }

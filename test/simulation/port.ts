@@ -1,11 +1,11 @@
 // The one file of the simulation that knows how the limiter is built: an isolate, which is asked; the object, which answers calls; what the
 // object stores; and the messages between them.
 
-import type { Caller } from "../../src/keys/identify.ts";
 import { KEY_POLICY, type KeyRecord, type SecretProblem } from "../../src/keys/record.ts";
 import { writeUsage } from "../../src/keys/reports.ts";
 import { credentialOf } from "../../src/keys/secret.ts";
 import type { Runtime } from "../../src/lib/runtime.ts";
+import type * as callers from "../../src/limits/isolate/caller.ts";
 import type { KeyRequest } from "../../src/limits/isolate/caller.ts";
 import type { KeysOptions } from "../../src/limits/isolate/key-client.ts";
 import { KnownKeys } from "../../src/limits/isolate/known-keys.ts";
@@ -28,7 +28,10 @@ export type AcquireAnswer = protocol.AcquireAnswer<KeyRecord>;
 export type { AcquireRequest, NoRecord, Status } from "../../src/limits/protocol.ts";
 
 /** The decision is absent if the secret is not valid. */
-export type Answer = { caller: Caller; decision?: Decision<KeyWindows> | undefined };
+export type Answer = {
+  caller: callers.Caller<KeyRecord, SecretProblem>;
+  decision?: Decision<KeyWindows> | undefined;
+};
 
 /** What an isolate knows of keys. */
 export class IsolatePort {
@@ -89,16 +92,13 @@ export interface ObjectOptions {
 /** A life of the key's object. */
 export function newObject({ storage, database, reservedShare = RESERVED_SHARE, ...rest }: ObjectOptions) {
   const ctx = { storage, id: { name: KEY_ID, toString: () => "an object" } };
-  return new LimitedObject(ctx as never, undefined, {
+  return new LimitedObject(ctx as never, {
     ...{ ...rest, reservedShare, policy: KEY_POLICY },
     onUsage: (usage) => writeUsage(database as D1Database, usage),
   });
 }
 
-export type LimiterObject = Pick<
-  LimitedObject<unknown, KeyRecord>,
-  "acquire" | "identify" | "usage" | "alarm"
->;
+export type LimiterObject = Pick<LimitedObject<KeyRecord>, "acquire" | "identify" | "usage" | "alarm">;
 
 /**
  * What a value says that is stored or in memory: the counts, whether the minute has a refusal, the latest call and the lease of each client,

@@ -3,6 +3,7 @@
 
 import { beforeEach, expect, it, vi } from "vitest";
 import { Cache, type CacheOptions } from "../../src/lib/cache.ts";
+import { RUNTIME } from "../../src/lib/workers-runtime.ts";
 
 beforeEach(() => void vi.useFakeTimers());
 
@@ -16,7 +17,14 @@ function newCache(options: Partial<CacheOptions<number | undefined, string>> = {
     if (source.isDown) throw new Error("down");
     return loads.length;
   };
-  const cache = new Cache({ load, freshMs: 30_000, revalidateMs: 20_000, maxSize: 10, ...options });
+  const cache = new Cache({
+    runtime: RUNTIME,
+    load,
+    freshMs: 30_000,
+    revalidateMs: 20_000,
+    maxSize: 10,
+    ...options,
+  });
   return { loads, source, get: (context: string) => cache.get("name", context), cache };
 }
 

@@ -1,7 +1,7 @@
 // A call of an object that fails is repeated once, in the time that it has.
 
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
-import { RUNTIME } from "../../src/lib/runtime.ts";
+import { RUNTIME } from "../../src/lib/workers-runtime.ts";
 import { callObject } from "../../src/limits/isolate/call-object.ts";
 
 beforeEach(() => void vi.useFakeTimers({ now: 0 }));

@@ -1,7 +1,7 @@
 // What counts as one client, and the buckets of lookups of unknown keys.
 
 import { expect, it } from "vitest";
-import { clientAddress, lookupBuckets } from "../../src/http/client-address.ts";
+import { clientAddress, lookupBuckets } from "../../src/limits/client-address.ts";
 
 const from = (headers: Record<string, string>) => ({ header: (name: string) => headers[name] });
 

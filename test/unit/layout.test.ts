@@ -13,11 +13,13 @@ const ORDER = [
   "src/operators/**",
   "src/pets/**",
   "src/keys/usage/usage-route.ts",
-  "src/keys/{identify,rate-limit,require-key}.ts",
+  "src/keys/limiter.ts",
   "src/keys/usage/usage-body.ts",
   "src/keys/*.ts",
   "src/http/**",
   "src/d1/**",
+  "src/limits/index.ts",
+  "src/limits/middleware.ts",
   "src/limits/isolate/**",
   "src/limits/object/**",
   "src/limits/**",
@@ -26,14 +28,31 @@ const ORDER = [
 
 const rankOf = (file: string) => ORDER.findIndex((pattern) => posix.matchesGlob(file, pattern));
 
-it("imports point down the list of folders", () => {
-  const wrong = globSync("src/**/*.ts").flatMap((file) =>
+/** Each import of these files, with the file that has it. Packages have their names, files of the project their paths. */
+const importsOf = (files: string) =>
+  globSync(files).flatMap((file) =>
     ts
       .preProcessFile(readFileSync(file, "utf8"))
-      .importedFiles.filter(({ fileName }) => fileName.startsWith("."))
-      .map(({ fileName }) => posix.join(posix.dirname(file), fileName))
-      .filter((target) => rankOf(target) < rankOf(file))
-      .map((target) => `${file} imports ${target}`),
+      .importedFiles.map(({ fileName }) =>
+        fileName.startsWith(".") ? posix.join(posix.dirname(file), fileName) : fileName,
+      )
+      .map((target) => ({ file, target, text: `${file} imports ${target}` })),
   );
-  expect(wrong).toEqual([]);
+
+it("imports point down the list of folders", () => {
+  const wrong = importsOf("src/**/*.ts").filter(
+    ({ file, target }) => target.startsWith("src/") && rankOf(target) < rankOf(file),
+  );
+  expect(wrong.map(({ text }) => text)).toEqual([]);
+});
+
+it("src/limits has one door, and knows nothing of the service, its databases or a platform", () => {
+  const isInside = (path: string) => path.startsWith("src/limits/");
+  const around = importsOf("{src,scripts}/**/*.ts").filter(
+    ({ file, target }) => isInside(target) && !isInside(file) && target !== "src/limits/index.ts",
+  );
+  const needed = importsOf("src/limits/**/*.ts").filter(
+    ({ target }) => !isInside(target) && !target.startsWith("src/lib/") && target !== "hono",
+  );
+  expect([...around, ...needed].map(({ text }) => text)).toEqual([]);
 });

@@ -1,7 +1,7 @@
 // The lookup throttle: which lookups have a slot, and which are refused. known-keys.test.ts has requests that wait for one.
 
 import { beforeEach, describe, expect, it, vi } from "vitest";
-import { RUNTIME } from "../../src/lib/runtime.ts";
+import { RUNTIME } from "../../src/lib/workers-runtime.ts";
 import { EVERYWHERE, LookupThrottle, type Verdict } from "../../src/limits/isolate/lookup-throttle.ts";
 
 const ADDRESS = "198.18.0.1";

@@ -2,7 +2,7 @@
 
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import { KEY_POLICY, type KeyRecord } from "../../src/keys/record.ts";
-import { RUNTIME } from "../../src/lib/runtime.ts";
+import { RUNTIME } from "../../src/lib/workers-runtime.ts";
 import { type ReadRecord, RecordReader } from "../../src/limits/object/record-reader.ts";
 import { hasSecret } from "../../src/limits/policy.ts";
 import { recordOf } from "../support/key-record.ts";

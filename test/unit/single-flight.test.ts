@@ -3,6 +3,7 @@
 import { beforeEach, expect, it, vi } from "vitest";
 import { nextPauseMs } from "../../src/lib/runtime.ts";
 import { SingleFlight } from "../../src/lib/single-flight.ts";
+import { RUNTIME } from "../../src/lib/workers-runtime.ts";
 
 beforeEach(() => void vi.useFakeTimers());
 
@@ -12,7 +13,7 @@ it("a request that waits looks again after a fifth of the time waited, at least 
 
 /** A flight with one name, and the works that its runs have started. */
 function newFlight() {
-  const flight = new SingleFlight<number>();
+  const flight = new SingleFlight<number>(RUNTIME);
   const works: PromiseWithResolvers<number>[] = [];
   const start = () => {
     works.push(Promise.withResolvers<number>());

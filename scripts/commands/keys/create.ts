@@ -1,6 +1,6 @@
 // ./petstore keys create: creates a key, or the keys of a file, and prints each once.
 
-import { USAGE_EVERY_MS } from "../../../src/limits/object/alarm.ts";
+import { USAGE_EVERY_MS } from "../../../src/limits/index.ts";
 import { createKey, createKeys } from "../../../src/operators/admin.ts";
 import { planText } from "../../../src/operators/changes.ts";
 import { foldName } from "../../../src/operators/names.ts";

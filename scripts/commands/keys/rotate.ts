@@ -2,7 +2,7 @@
 // ends the command between making and printing a key, such as kill -9, hides that one only.
 
 import { stateOf } from "../../../src/keys/record.ts";
-import { RECORD_MS } from "../../../src/limits/protocol.ts";
+import { RECORD_MS } from "../../../src/limits/index.ts";
 import { type Operator, rotateKey } from "../../../src/operators/admin.ts";
 import type { ListedKey } from "../../../src/operators/records.ts";
 import { changeIds, refusal } from "../../keys/change.ts";

@@ -1,12 +1,16 @@
 // The body of GET /v1/usage, which the usage page reads.
 
 import { formatDate } from "../../lib/rfc3339.ts";
-import { DAY_MS, DAYS_KEPT, type DayTotals } from "../../limits/protocol.ts";
-import { type KeyWindows, remaining, resetMs, type WindowName } from "../../limits/windows.ts";
+import {
+  DAY_MS,
+  DAYS_KEPT,
+  type DayTotals,
+  type KeyWindows,
+  remaining,
+  resetMs,
+  type WindowName,
+} from "../../limits/index.ts";
 import type { Plan } from "../plans.ts";
-
-/** How long an isolate caches a response or failure of the object. */
-export const MAX_USAGE_AGE_MS = 1_000;
 
 /** `reset` is Unix time in seconds. */
 export type UsageWindow = { limit: number; used: number; remaining: number; reset: number };

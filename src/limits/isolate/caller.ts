@@ -16,8 +16,11 @@ export type Caller<Key, Problem extends string> =
       refusal?: Decision;
     };
 
-/** Records the hops of a request that began at `sentMs` (Unix time) and end now. `recordMs`: how long the object has waited for the record. */
-export interface HopRecorder {
+/** Records what a request waits for. */
+export interface Recorder {
+  /** The request has been decided now, in one of the ways of DECIDED_BY. `hasKey`: its key is valid. */
+  decided(by: string, hasKey: boolean): void;
+  /** A hop that began at `sentMs` (Unix time) has ended now. `recordMs`: how long the object has waited for the record meanwhile. */
   hop(to: "object" | "keys", sentMs: number, recordMs?: number): void;
 }
 
@@ -29,7 +32,7 @@ export interface KeyRequest {
   /** See LookupThrottle. */
   buckets(): readonly string[];
   /** Records the hops that it waits for. */
-  timing?: HopRecorder | undefined;
+  timing?: Recorder | undefined;
   /** Called with the reason if the object can't be reached. */
   onObjectFailure(error: unknown): void;
 }

@@ -42,7 +42,7 @@ import {
   withLimits,
 } from "../windows.ts";
 import { CALL_DEADLINE_MS } from "./call-object.ts";
-import type { HopRecorder } from "./caller.ts";
+import type { Recorder } from "./caller.ts";
 
 /** A record in use is renewed after this share of its time. More: requests that wait for it; less: more calls. */
 const RENEW_RECORD_SHARE = 1 / 2;
@@ -106,7 +106,7 @@ type Outcome = { decision: KeyDecision; failure?: unknown } | { decision?: never
 /** A request that waits. It is decided without the object only once the isolate can judge its secret. */
 export interface Waiter<Key> {
   arrivedMs: number;
-  timing?: HopRecorder | undefined;
+  timing?: Recorder | undefined;
   /** The hash of a secret that the isolate can't judge, until the object says that it is valid. */
   secret?: string | undefined;
   /** What the object has said of the secret. */

@@ -4,8 +4,7 @@
 // roll over at the next call. The object's alarm, which survives a crash, stores the exact counts, hands over bans and usage for operators
 // (alarm.ts), and deletes the storage after at least 40 days without a request.
 
-import { DurableObject } from "cloudflare:workers";
-import { RUNTIME, type Runtime } from "../../lib/runtime.ts";
+import type { Runtime } from "../../lib/runtime.ts";
 import { OBJECT, type Reader } from "../../lib/tolerant.ts";
 import { readAcquireRequest, readIdentifyRequest } from "../messages.ts";
 import { hasSecret, type KeyPolicy, termsOf } from "../policy.ts";
@@ -36,6 +35,17 @@ const MOST_REVISION = (Number.MAX_SAFE_INTEGER - 1) / 2;
 /** Of the object's id, which is random: 64 bits tell the objects of a key's previews apart. */
 const OBJECT_ID_LENGTH = 16;
 
+/** The part of a Durable Object's state that is needed. */
+interface ObjectContext {
+  /** Without a name in an alarm. */
+  id: { name?: string | undefined; toString(): string };
+  storage: {
+    kv: { get(name: string): unknown; put(name: string, value: unknown): void };
+    setAlarm(atMs: number): Promise<void>;
+    deleteAll(): Promise<void>;
+  };
+}
+
 /** Days of a key, as its object has counted them: totals, of which those with a larger revision are later. */
 export interface Usage {
   id: string;
@@ -47,6 +57,8 @@ export interface Usage {
 
 export interface ObjectOptions<Key extends object> {
   policy: KeyPolicy<Key>;
+  /** The clock and timers. */
+  runtime: Runtime;
   /** Reads a key; null if it does not exist. What it throws is tried again, and told to `log`. */
   load(id: string): Promise<Key | null>;
   /** Writes a ban, which ends at `untilMs` (Unix time), for operators. It must be idempotent: what it throws is tried again. */
@@ -57,19 +69,57 @@ export interface ObjectOptions<Key extends object> {
   log?(event: string, fields: Record<string, unknown>): void;
 }
 
-/** What tests replace: the clock and timers, what is reserved, who is told of changes. */
+/** What tests replace. */
 interface Internals {
-  runtime: Runtime;
-  reservedShare: number;
-  onChange(memory: Memory): void;
+  reservedShare?: number;
+  /** Is told of changes in memory. */
+  onChange?(memory: Memory): void;
 }
 
-const INTERNALS: Internals = { runtime: RUNTIME, reservedShare: RESERVED_SHARE, onChange: () => {} };
+// biome-ignore lint/suspicious/noExplicitAny: TypeScript wants it of a mixin and its base
+type Any = any;
 
-/** The class of a service's Durable Object extends it, and hands over its options in the constructor. */
-export class LimitedObject<Env, Key extends object> extends DurableObject<Env> {
+/**
+ * A class of Durable Objects, each of a key: `Base` is the platform's class. Its methods are those of the protocol, which isolates call, and
+ * the alarm.
+ */
+export function limitedObject<Env, Key extends object, Base extends abstract new (...args: Any) => object>(
+  Base: Base,
+  optionsOf: (env: Env) => ObjectOptions<Key>,
+) {
+  abstract class Limited extends Base {
+    readonly #object: LimitedObject<Key>;
+
+    constructor(...args: Any[]) {
+      super(...args);
+      const [ctx, env] = args;
+      this.#object = new LimitedObject(ctx, optionsOf(env));
+    }
+
+    acquire(request: AcquireRequest) {
+      return this.#object.acquire(request);
+    }
+
+    identify(secret: string) {
+      return this.#object.identify(secret);
+    }
+
+    usage() {
+      return this.#object.usage();
+    }
+
+    alarm() {
+      return this.#object.alarm();
+    }
+  }
+  return Limited;
+}
+
+export class LimitedObject<Key extends object> {
+  readonly #ctx: ObjectContext;
   readonly #now: () => number;
   readonly #options: ObjectOptions<Key> & Internals;
+  readonly #reservedShare: number;
   readonly #record: RecordReader<Key>;
   /** Unknown if the object was neither called by its name nor used before. */
   readonly #keyId: string | undefined;
@@ -80,10 +130,8 @@ export class LimitedObject<Env, Key extends object> extends DurableObject<Env> {
   #settlesMs = NEVER;
   readonly #activity = new Activity();
 
-  constructor(ctx: DurableObjectState, env: Env, given: ObjectOptions<Key> & Partial<Internals>) {
-    super(ctx, env);
-    const options = { ...INTERNALS, ...given };
-    const { runtime, policy } = options;
+  constructor(ctx: ObjectContext, options: ObjectOptions<Key> & Internals) {
+    const { runtime, policy, reservedShare = RESERVED_SHARE } = options;
     const readKey = policy.readKey ?? (OBJECT as Reader<Key | undefined>);
     const stored = ctx.storage.kv.get(STATE_KEY);
     const problems: string[] = [];
@@ -92,7 +140,9 @@ export class LimitedObject<Env, Key extends object> extends DurableObject<Env> {
     this.#memory = { quota, unwritten };
     this.#stored = quota;
     this.#now = runtime.now;
+    this.#ctx = ctx;
     this.#options = options;
+    this.#reservedShare = reservedShare;
     // The platform does not hand over the name for an alarm, and the database may have lost the record.
     this.#keyId = ctx.id.name ?? keyId;
     for (const cause of problems) this.#log("state_damaged", cause);
@@ -146,8 +196,8 @@ export class LimitedObject<Env, Key extends object> extends DurableObject<Env> {
   }
 
   /** Writes a ban and usage, stores the exact counts of a quiet key, and deletes an unused key's storage. What fails is tried again later. */
-  override async alarm(): Promise<void> {
-    const { storage } = this.ctx;
+  async alarm(): Promise<void> {
+    const { storage } = this.#ctx;
     if (this.#now() >= this.#deletedMs && this.#memory.unwritten.days.length === 0) {
       this.#keep({ quota: UNUSED_QUOTA, unwritten: NOTHING_UNWRITTEN });
       this.#stored = UNUSED_QUOTA;
@@ -182,7 +232,7 @@ export class LimitedObject<Env, Key extends object> extends DurableObject<Env> {
     if (days.length === 0 || this.#now() < usageMs) return;
     const usage: Usage = {
       id: this.#id,
-      object: this.ctx.id.toString().slice(0, OBJECT_ID_LENGTH),
+      object: this.#ctx.id.toString().slice(0, OBJECT_ID_LENGTH),
       revision: quota.revision,
       days: daysOf(quota.totals).filter(({ startMs }) => days.includes(startMs)),
     };
@@ -231,12 +281,12 @@ export class LimitedObject<Env, Key extends object> extends DurableObject<Env> {
       this.#keep(after);
       return;
     }
-    const startsToSettle = !settles && this.#activity.isBusy && this.#options.reservedShare > 0;
+    const startsToSettle = !settles && this.#activity.isBusy && this.#reservedShare > 0;
     if (startsToSettle) this.#settlesMs = this.#activity.settlesMs;
     const isEarlier = alarmMs(after.unwritten) < alarmMs(before.unwritten);
     // The output gate waits for the alarm, as for every write.
     if (startsToSettle || isEarlier || isOverdue(before.unwritten, nowMs))
-      void this.ctx.storage.setAlarm(Math.min(alarmMs(after.unwritten), this.#settlesMs));
+      void this.#ctx.storage.setAlarm(Math.min(alarmMs(after.unwritten), this.#settlesMs));
     this.#put(after);
   }
 
@@ -257,17 +307,17 @@ export class LimitedObject<Env, Key extends object> extends DurableObject<Env> {
     let stored = after;
     if (latest?.record && this.#settles) {
       const limits = this.#options.policy.limitsOf(latest.record);
-      const quota = reserve(after.quota, limits, this.#options.reservedShare);
+      const quota = reserve(after.quota, limits, this.#reservedShare);
       stored = { quota, unwritten: afterChange(after.unwritten, after.quota, quota, this.#now()) };
     }
     const state: State<Key> = { ...NOTHING_STORED, keyId: this.#keyId, ...stored, read: latest };
-    this.ctx.storage.kv.put(STATE_KEY, state);
+    this.#ctx.storage.kv.put(STATE_KEY, state);
     this.#stored = stored.quota;
     this.#keep(after);
   }
 
   #keep(after: Memory): void {
     this.#memory = after;
-    this.#options.onChange(after);
+    this.#options.onChange?.(after);
   }
 }

@@ -4,7 +4,7 @@
 
 import { PLAN_LIMITS, PLANS_WITH_OWN_LIMITS } from "../../keys/plans.ts";
 import type { UsageBody } from "../../keys/usage/usage-body.ts";
-import type { Limits } from "../../limits/windows.ts";
+import type { Limits } from "../../limits/index.ts";
 import { capitalize, formatNumber } from "../text.ts";
 
 const MINUTES_PER_DAY = 1_440;
