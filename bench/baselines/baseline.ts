@@ -55,7 +55,9 @@ app.use(
   bearerAuth<BaselineEnv>({
     verifyToken: async (token, c) => {
       const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(token));
-      const key = await c.env.DB.prepare("SELECT id, per_minute, per_day FROM keys WHERE hash = ?1")
+      const key = await c.env.DB.prepare(
+        "SELECT id, limits ->> 'minute' AS per_minute, limits ->> 'day' AS per_day FROM keys WHERE hash = ?1",
+      )
         .bind(digest)
         .first<Key>();
       if (key === null) return false;

@@ -20,7 +20,9 @@ const [, , file = "", exposedHeaders = ""] = process.argv;
 
 const database = new DatabaseSync(file);
 database.exec("PRAGMA journal_mode = WAL");
-const selectKey = database.prepare("SELECT id, per_minute, per_day FROM keys WHERE hash = ?");
+const selectKey = database.prepare(
+  "SELECT id, limits ->> 'minute' AS per_minute, limits ->> 'day' AS per_day FROM keys WHERE hash = ?",
+);
 const selectPage = database.prepare(
   "SELECT id, name, category_id AS categoryId, status FROM pets WHERE id > ? ORDER BY id LIMIT ?",
 );

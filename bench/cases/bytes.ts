@@ -34,10 +34,10 @@ const INSERT_KEYS = `
 /** Adds a day of 100 for each of ?1 / 100 keys, in the order of days. */
 const INSERT_USAGE = `
   INSERT INTO key_usage
-    (day, key_id, object, revision, admitted, refused_minute, refused_day, busiest_minute, last_admitted_ms, last_refused_ms)
+    (day, key_id, object, revision, admitted, refused_by, busiest, last_admitted_ms, last_refused_ms)
   WITH RECURSIVE numbers (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n < CAST(?1 AS INTEGER) - 1)
   SELECT date('2026-11-20', printf('+%d days', n / 1000)), printf('key_%012d', n % 1000), lower(hex(randomblob(8))),
-    1795174620000 + n, ?2 + n % 1000, 100, 10, 300, 1795174620000, 1795174620000
+    1795174620000 + n, ?2 + n % 1000, '{"minute":100,"day":10}', '{"minute":300}', 1795174620000, 1795174620000
   FROM numbers`;
 
 /** Adds idempotency records of ?1 pets, for 1,000 API keys. */

@@ -29,8 +29,8 @@ const INSERT_PETS = `
   FROM numbers`;
 
 const INSERT_KEY = `
-  INSERT INTO keys (id, name, plan, per_minute, per_day, hash, last_four, created_at_ms)
-  VALUES (?1, 'bench', 'enterprise', ?2, ?2, unhex(?3), ?4, 1)`;
+  INSERT INTO keys (id, name, plan, limits, hash, last_four, created_at_ms)
+  VALUES (?1, 'bench', 'enterprise', json_object('minute', ?2, 'day', ?2), unhex(?3), ?4, 1)`;
 
 const OPERATOR = { by: "bench", nowMs: Date.now() };
 

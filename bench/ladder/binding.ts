@@ -23,7 +23,7 @@ export function binding({ limit }: Setting, updateMs = UPDATE_MS, locationOf = r
     time,
     counts: NO_COUNTS,
     ask: async (isolate) => {
-      const minuteMs = startOfWindowMs("minute", time.nowMs);
+      const minuteMs = startOfWindowMs(60, time.nowMs);
       const location = `location ${locationOf(isolate)}, ${minuteMs}`;
       const own = `isolate ${isolate}, ${minuteMs}`;
       const admitted = (known.get(location) ?? 0) + (known.get(own) ?? 0) < limit;

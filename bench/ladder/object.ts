@@ -28,7 +28,7 @@ function object({ limit, random, lostShare }: Setting, isStored: boolean): Limit
     counts.objectRequests += 1;
     if (time.nowMs - calledMs >= IDLE_MS) restart();
     calledMs = time.nowMs;
-    const minuteMs = startOfWindowMs("minute", time.nowMs);
+    const minuteMs = startOfWindowMs(60, time.nowMs);
     if (count.minuteMs !== minuteMs) count = { minuteMs, used: 0 };
     const admitted = count.used < limit;
     if (!admitted) return { admitted, minuteMs };

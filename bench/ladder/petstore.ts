@@ -1,6 +1,7 @@
 // This service: its own Durable Object and what runs in its isolates, in the world of its simulation. Storage, alarms, reads of the
 // record and writes of usage are counted, because Cloudflare charges for them.
 
+import { shortest } from "../../src/limits/windows.ts";
 import { type Isolate, World } from "../../test/simulation/world.ts";
 import { NO_COUNTS } from "../geo/counts.ts";
 import { type Limiter, type Setting, START_MS } from "./limiter.ts";
@@ -66,7 +67,7 @@ export function petstore({ limit, isolates, random, lostShare }: Setting): Limit
       const decision = await world.ask(current[place] as Isolate);
       if (decision === undefined) throw new Error("no decision");
       const { admitted, windows } = decision;
-      return { admitted, minuteMs: windows.minute.startMs };
+      return { admitted, minuteMs: shortest(windows).startMs };
     },
     endIsolate: (place) => {
       world.end(current[place] as Isolate);

@@ -8,13 +8,13 @@
 // The exchange is a call of an object, which stores what is sent. unkey exchanges all keys at once, so a call is only charged if the
 // isolate has had requests of this key since the last one. A Worker can go on for 30 s after a request.
 
-import { MINUTE_MS } from "../../src/limits/protocol.ts";
 import { startOfWindowMs } from "../../src/limits/windows.ts";
 import { Timeline } from "../../test/simulation/timeline.ts";
 import { NO_COUNTS } from "../geo/counts.ts";
 import { type Limiter, type Setting, START_MS } from "./limiter.ts";
 import { Network } from "./network.ts";
 
+const MINUTE_MS = 60_000;
 const EXCHANGE_MS = 5_000;
 const JITTER = 0.2;
 const UTILIZATION_FLOOR = 0.2;
@@ -69,7 +69,7 @@ export function syncedCounters({ limit, isolates, random, lostShare }: Setting, 
     counts,
     ask: async (index) => {
       const isolate = all[index] as Isolate;
-      const minuteMs = startOfWindowMs("minute", time.nowMs);
+      const minuteMs = startOfWindowMs(60, time.nowMs);
       const last = isolate.minute;
       if (last.minuteMs !== minuteMs) {
         isolate.minute = unused(minuteMs);

@@ -26,4 +26,14 @@ export {
   type RequestParameters,
 } from "./petstore.ts";
 export type { RateLimit, RateLimitWindow } from "./rate-limit.ts";
-export type { ListParameters, Pet, PetStatus, Usage, UsageDay, UsageWindow } from "./schema.ts";
+export type {
+  Busiest,
+  ListParameters,
+  Pet,
+  PetStatus,
+  Refused,
+  Usage,
+  UsageDay,
+  UsageWindow,
+  UsageWindows,
+} from "./schema.ts";

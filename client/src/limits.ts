@@ -4,7 +4,7 @@
 // those under way, and lost ones, which can still arrive at the service for some seconds. They count until a response shows otherwise.
 
 import type { PetstoreError } from "./errors.ts";
-import { type RateLimit, WINDOW_MS, type WindowName } from "./rate-limit.ts";
+import type { RateLimit } from "./rate-limit.ts";
 
 /** Larger: after an outage, requests are admitted later. Smaller: a request that was lost may arrive nevertheless, and be counted then. */
 const MAX_TRANSIT_MS = 10_000;
@@ -12,6 +12,7 @@ const MAX_TRANSIT_MS = 10_000;
 /** Times are those of performance.now(). */
 interface Window {
   limit: number;
+  lengthMs: number;
   /** The next window has begun by then. */
   resetMs: number;
   /** The fewest requests that a response has shown to be left. */
@@ -19,6 +20,9 @@ interface Window {
   /** Since when it is known. */
   knownMs: number;
 }
+
+/** Longer than any window of the service. A Retry-After that says more is another server's. */
+const MAX_REFUSAL_MS = 86_400_000;
 
 /** How long no request can be admitted, in ms. */
 export interface Closed {
@@ -37,7 +41,7 @@ export class Limits {
   underway = 0;
   /** When GET /v1/usage was asked last, with or without success. */
   usageAskedMs = -Infinity;
-  readonly #windows = new Map<WindowName, Window>();
+  readonly #windows = new Map<string, Window>();
   /** When each request was lost that responses may not include. */
   #lostMs: number[] = [];
   #refusedUntilMs = -Infinity;
@@ -49,7 +53,7 @@ export class Limits {
 
   /** Records that no request may be sent for that long, because of a response: at most a day, the longest time of the service's. */
   refuse(waitMs: number, refusal: PetstoreError): void {
-    const untilMs = performance.now() + Math.min(waitMs, WINDOW_MS.day);
+    const untilMs = performance.now() + Math.min(waitMs, MAX_REFUSAL_MS);
     if (untilMs <= this.#refusedUntilMs) return;
     this.#refusedUntilMs = untilMs;
     this.#refusal = refusal;
@@ -61,11 +65,11 @@ export class Limits {
     const waitMs = this.#refusedUntilMs - nowMs;
     let closed: Closed | undefined;
     if (waitMs > 0) closed = { nextMs: waitMs, totalMs: waitMs, refusal: this.#refusal };
-    for (const [name, { limit, resetMs, shown }] of this.#windows) {
+    for (const { limit, lengthMs, resetMs, shown } of this.#windows.values()) {
       if (ahead < shown) continue;
       const nextMs = Math.max(closed?.nextMs ?? 0, resetMs - nowMs);
       const furtherWindows = Math.ceil((ahead - shown + 1) / limit) - 1;
-      const totalMs = Math.max(closed?.totalMs ?? 0, nextMs + furtherWindows * WINDOW_MS[name]);
+      const totalMs = Math.max(closed?.totalMs ?? 0, nextMs + furtherWindows * lengthMs);
       closed = { ...closed, nextMs, totalMs };
     }
     return closed;
@@ -74,8 +78,8 @@ export class Limits {
   /** Whether one more request is admitted, also if all those without a response are counted. */
   hasRoom(nowMs: number): boolean {
     this.#roll(nowMs);
-    for (const [name, { shown, resetMs }] of this.#windows) {
-      const sinceMs = resetMs - WINDOW_MS[name] - MAX_TRANSIT_MS;
+    for (const { shown, resetMs, lengthMs } of this.#windows.values()) {
+      const sinceMs = resetMs - lengthMs - MAX_TRANSIT_MS;
       const lost = this.#lostMs.filter((lostMs) => lostMs > sinceMs).length;
       if (shown <= this.underway + lost) return false;
     }
@@ -97,26 +101,25 @@ export class Limits {
   /** Records a response to a request that was sent at `sentMs`, when its headers arrive. */
   answer(sentMs: number, rateLimit: RateLimit): void {
     this.latest = rateLimit;
-    // Without a day, the windows are not those of the key, and the request was not counted in them.
-    const { minute, day } = rateLimit;
-    if (!minute || !day) return;
+    const windows = Object.entries(rateLimit);
+    // One window is not that of a key, which has several: the request was not counted in it.
+    if (windows.length < 2) return;
     this.#forgetLost(sentMs);
     const nowMs = performance.now();
     // Steps of the clock must not move the window.
     const clockMs = nowMs - Date.now();
-    for (const name of ["minute", "day"] as const) {
-      const { limit, remaining, resetAt } = { minute, day }[name];
+    for (const [name, { limit, remaining, resetAt, lengthMs }] of windows) {
       const resetMs = resetAt.getTime() + clockMs;
       const window = this.#windows.get(name);
       const laterMs = resetMs - (window?.resetMs ?? -Infinity);
-      const halfMs = WINDOW_MS[name] / 2;
+      const halfMs = lengthMs / 2;
       if (window?.limit === limit && Math.abs(laterMs) < halfMs) {
         window.shown = Math.min(window.shown, remaining);
         // It is rounded up.
         window.resetMs = Math.min(window.resetMs, resetMs);
       } else if (laterMs > halfMs || sentMs >= (window?.knownMs ?? 0)) {
         // Not a late response of an earlier window. The reset can be earlier nevertheless: during a ban, it was the end of the ban.
-        this.#windows.set(name, { limit, resetMs, shown: remaining, knownMs: nowMs });
+        this.#windows.set(name, { limit, lengthMs, resetMs, shown: remaining, knownMs: nowMs });
       }
     }
   }
@@ -128,9 +131,10 @@ export class Limits {
 
   /** Begins the windows of now. */
   #roll(nowMs: number): void {
-    for (const [name, window] of this.#windows) {
+    for (const window of this.#windows.values()) {
       if (nowMs < window.resetMs) continue;
-      window.resetMs += Math.floor((nowMs - window.resetMs) / WINDOW_MS[name] + 1) * WINDOW_MS[name];
+      const { lengthMs } = window;
+      window.resetMs += Math.floor((nowMs - window.resetMs) / lengthMs + 1) * lengthMs;
       window.shown = window.limit;
       window.knownMs = nowMs;
     }

@@ -233,7 +233,7 @@ function readPage(text: string, headers: Headers, parameters: schema.ListParamet
 
 function readUsage(text: string): schema.Usage {
   const usage = parse<schema.Usage | null>(text);
-  if (!usage?.minute || !usage.day) throw new TypeError("not a usage");
+  if (!usage?.windows) throw new TypeError("not a usage");
   return usage;
 }
 

@@ -1,8 +1,5 @@
 // What the headers of a response say about limits and waits.
 
-export const WINDOW_MS = { minute: 60_000, day: 86_400_000 };
-export type WindowName = keyof typeof WINDOW_MS;
-
 export interface RateLimitWindow {
   /** Requests that the window admits. */
   limit: number;
@@ -10,25 +7,35 @@ export interface RateLimitWindow {
   remaining: number;
   /** When the next window begins, by the clock of this machine; at most a second and the time of the response late. */
   resetAt: Date;
+  /** How long the window is, in ms. */
+  lengthMs: number;
 }
 
-/** The windows of the key. Responses to requests without a valid key have the minute only. */
-export type RateLimit = Partial<Record<WindowName, RateLimitWindow>>;
+/** The windows of the key by name, such as `minute` and `day`. Responses to requests without a valid key have one only. */
+export type RateLimit = Record<string, RateLimitWindow>;
 
 /** Reads `RateLimit` and `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers). Undefined if the response is not the service's. */
 export function parseRateLimit(headers: Headers): RateLimit | undefined {
   const windows: RateLimit = {};
-  for (const name of ["minute", "day"] as const) {
-    // Such as `r` in `"minute";r=59;t=42, "day";r=940;t=51233`. NaN if it is missing.
-    const read = (header: string, parameter: string) =>
-      Number(headers.get(header)?.match(`"${name}"[^,]*; *${parameter}=(\\d+)`)?.[1]);
-    const limit = read("RateLimit-Policy", "q");
-    const remaining = read("RateLimit", "r");
+  const states = itemsOf(headers.get("RateLimit"));
+  for (const [name, { q: limit = Number.NaN, w = Number.NaN }] of itemsOf(headers.get("RateLimit-Policy"))) {
+    const { r: remaining = Number.NaN, t = Number.NaN } = states.get(name) ?? {};
     // Relative, because clocks differ.
-    const resetAt = new Date(Date.now() + read("RateLimit", "t") * 1000);
-    if (limit + remaining + resetAt.getTime() > 0) windows[name] = { limit, remaining, resetAt };
+    const resetAt = new Date(Date.now() + t * 1000);
+    const window = { limit, remaining, resetAt, lengthMs: w * 1000 };
+    if (limit + remaining + resetAt.getTime() + w > 0) windows[name] = window;
   }
-  return windows.minute && windows;
+  return Object.keys(windows).length > 0 ? windows : undefined;
+}
+
+/** The items of a list of strings with numbers as parameters (RFC 9651), such as `"minute";r=59;t=42, "day";r=940;t=51233`. */
+function itemsOf(list: string | null): Map<string, Record<string, number>> {
+  const items = new Map<string, Record<string, number>>();
+  for (const [, name = "", parameters = ""] of (list ?? "").matchAll(/"([^"]*)"([^,"]*)/g)) {
+    const all = parameters.matchAll(/; *(\w+)=(\d+)/g);
+    items.set(name, Object.fromEntries(Array.from(all, ([, key = "", value]) => [key, Number(value)])));
+  }
+  return items;
 }
 
 /** Of a Retry-After that can't be read. */

@@ -29,7 +29,7 @@ export type Error = {
     /** Same as the status of the response. */
     status: 400 | 401 | 404 | 405 | 410 | 413 | 415 | 422 | 429 | 500 | 503;
 };
-/** One window: the current UTC minute, or the current UTC day. */
+/** One window, such as the current UTC day. */
 export type UsageWindow = {
     /** Requests that the window admits. */
     limit: number;
@@ -40,25 +40,37 @@ export type UsageWindow = {
     /** Start of the next window (Unix time in seconds). */
     reset: number;
 };
+/** The windows of now, the shortest first. */
+export type UsageWindows = {
+    minute: UsageWindow;
+    day: UsageWindow;
+};
+/** Refused requests, by the window whose limit was used up. */
+export type Refused = {
+    /** Requests refused because the minute's limit was used up. */
+    minute: number;
+    /** Requests refused because the day's limit was used up. */
+    day: number;
+};
+/** The fullest windows of a day, of those that are shorter than a day. */
+export type Busiest = {
+    /** The most requests, admitted and refused, in one minute. */
+    minute: number;
+};
 /** Requests of a key on one UTC day. */
 export type UsageDay = {
     /** The UTC day. */
     date: string;
     /** Admitted requests. */
     admitted: number;
-    /** Requests refused because the minute's limit was used up. */
-    refusedByMinute: number;
-    /** Requests refused because the day's limit was used up. */
-    refusedByDay: number;
-    /** The most requests, admitted and refused, in one minute of the day. */
-    busiestMinute: number;
+    refusedBy: Refused;
+    busiest: Busiest;
 };
 /** Usage of a key. */
 export type Usage = {
     /** The plan of the key. */
     plan: "free" | "pro" | "business" | "enterprise";
-    minute: UsageWindow;
-    day: UsageWindow;
+    windows: UsageWindows;
     /** End of the ban (Unix time in seconds), or null. */
     bannedUntil: number | null;
     /** The last 30 UTC days, oldest first; the last entry is today. */

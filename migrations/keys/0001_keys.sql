@@ -1,18 +1,17 @@
--- API keys. Times are Unix time in milliseconds; NULL is never. A key has limits of its own if src/keys/plans.ts has none for its plan.
+-- API keys. Times are Unix time in milliseconds; NULL is never. `limits`: the key's own, as a JSON object
+-- by window, such as {"minute":5000,"day":1000000}, if src/keys/plans.ts has none for its plan.
 -- Of a secret, only its SHA-256 and its last four characters are stored. Bans that end by `bans_lifted_until_ms` are lifted.
 CREATE TABLE keys (
   id TEXT PRIMARY KEY,
   name TEXT NOT NULL CHECK (length(name) BETWEEN 1 AND 255),
   plan TEXT NOT NULL,
-  per_minute INTEGER CHECK (per_minute > 0),
-  per_day INTEGER CHECK (per_day > 0),
+  limits TEXT CHECK (json_valid(limits)),
   hash BLOB NOT NULL CHECK (length(hash) = 32),
   last_four TEXT NOT NULL CHECK (length(last_four) = 4),
   created_at_ms INTEGER NOT NULL,
   expires_at_ms INTEGER CHECK (expires_at_ms > created_at_ms),
   revoked_at_ms INTEGER CHECK (revoked_at_ms > 0),
-  bans_lifted_until_ms INTEGER,
-  CHECK ((per_minute IS NULL) = (per_day IS NULL))
+  bans_lifted_until_ms INTEGER
 ) STRICT, WITHOUT ROWID;
 
 -- Secrets that a rotation has replaced. Each is valid until its grace ends, and reported as replaced afterwards.

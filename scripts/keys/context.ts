@@ -1,8 +1,9 @@
 // What commands on keys share: the database, the operator, the search for a key, warnings, and how a new secret is printed.
 
 import { DatabaseFull, DatabaseUnavailable } from "../../src/d1/statements.ts";
+import type { Limits } from "../../src/keys/plans.ts";
 import { noLimits } from "../../src/keys/plans.ts";
-import { type Limits, RECORD_MS } from "../../src/limits/index.ts";
+import { RECORD_MS } from "../../src/limits/index.ts";
 import type { Operator } from "../../src/operators/admin.ts";
 import { findKeyById, type ListedKey, listKeys } from "../../src/operators/records.ts";
 import { apiErrorOf } from "../cloudflare/account.ts";
@@ -11,7 +12,7 @@ import { announceTarget, readTarget } from "../cloudflare/target.ts";
 import type { OptionValues } from "../lib/command.ts";
 import { type Io, messageOf } from "../lib/io.ts";
 import { petstoreLine } from "../lib/line.ts";
-import { type COMMON, loginName } from "./options.ts";
+import { type COMMON, loginName, smallerLimit } from "./options.ts";
 import { keyAndPlan, keyJson, keyOwner, stateText } from "./text.ts";
 
 /** When a change is in force. */
@@ -103,8 +104,10 @@ export function warnOfPlans({ io, where }: Context, keys: ListedKey[]): void {
 }
 
 export function warnOfLimits(io: Io, limits: Limits | undefined): void {
-  if (limits === undefined || limits.day >= limits.minute) return;
-  io.warn(`the day's limit (${limits.day}) is smaller than the minute's (${limits.minute})`);
+  const problem = limits && smallerLimit(limits);
+  if (limits === undefined || problem === undefined) return;
+  const { longer, shorter } = problem;
+  io.warn(`the ${longer}'s limit (${limits[longer]}) is smaller than the ${shorter}'s (${limits[shorter]})`);
 }
 
 /** Prints a new secret, and what was `done`. `again`: the options with which a lost secret is to be replaced. */

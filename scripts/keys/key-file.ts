@@ -2,18 +2,28 @@
 // in two ways is refused, such as 1.000 or 31.12.2027.
 
 import { readFile } from "node:fs/promises";
-import { PLANS, PLANS_WITH_OWN_LIMITS, type Plan } from "../../src/keys/plans.ts";
+import {
+  forEachWindow,
+  type Limits,
+  PLANS,
+  PLANS_WITH_OWN_LIMITS,
+  type Plan,
+  WINDOW_NAMES,
+  type WindowName,
+} from "../../src/keys/plans.ts";
 import { withoutSecrets } from "../../src/keys/secret.ts";
 import type { NewKey } from "../../src/operators/admin.ts";
 import { foldName } from "../../src/operators/names.ts";
 import { type CsvLine, parseCsv } from "../lib/csv.ts";
 import { messageOf, UsageError } from "../lib/io.ts";
 import { pathError } from "../lib/path-error.ts";
-import { expiry, keyName, LIMITS, MAX_COUNT } from "./options.ts";
-import { counted, printable } from "./text.ts";
+import { expiry, keyName, LIMITS, limitName, MAX_COUNT, smallerLimit } from "./options.ts";
+import { counted, listOf, printable } from "./text.ts";
 
 const REQUIRED = ["name", "plan"] as const;
-const OPTIONAL = ["per_minute", "per_day", "expires"] as const;
+const limitColumn = <Name extends WindowName>(name: Name): `per_${Name}` => `per_${name}`;
+const LIMIT_COLUMNS = WINDOW_NAMES.map(limitColumn);
+const OPTIONAL = [...LIMIT_COLUMNS, "expires"] as const;
 const COLUMNS: readonly string[] = [...REQUIRED, ...OPTIONAL];
 
 export const COLUMNS_TEXT = `${REQUIRED.join(", ")}; optional ${OPTIONAL.join(", ")}`;
@@ -125,18 +135,23 @@ function readRow({ name = "", plan: typed = "", ...row }: Row, report: (problem:
     row[column] ? read(`${column} ${quoted(row[column])}`, row[column], parse) : undefined;
   read("name", name, keyName);
   const plan = typed.toLowerCase();
-  const minute = readIfSet("per_minute", LIMITS.perMinute.parse);
-  const day = readIfSet("per_day", LIMITS.perDay.parse);
+  const limits = forEachWindow((each) => readIfSet(limitColumn(each), LIMITS[limitName(each)].parse));
   const expiresAtMs = readIfSet("expires", expiry) ?? null;
   const isOwn = PLANS_WITH_OWN_LIMITS.includes(plan);
   if (!PLANS.some((each) => each === plan))
     report(`plan ${quoted(typed)}: Allowed choices are ${PLANS.join(", ")}.`);
-  else if (!isOwn && (row.per_minute || row.per_day))
-    report(`${plan} has fixed limits: leave per_minute and per_day empty.`);
-  else if (isOwn && !(row.per_minute && row.per_day)) report(`${plan} needs per_minute and per_day.`);
-  if (minute === undefined || day === undefined) return { name, plan: plan as Plan, expiresAtMs };
-  if (day < minute) report("per_day is smaller than per_minute.");
-  return { name, plan: plan as Plan, expiresAtMs, limits: { minute, day } };
+  else if (!isOwn && LIMIT_COLUMNS.some((column) => row[column]))
+    report(`${plan} has fixed limits: leave ${listOf(LIMIT_COLUMNS)} empty.`);
+  else if (isOwn && !LIMIT_COLUMNS.every((column) => row[column]))
+    report(`${plan} needs ${listOf(LIMIT_COLUMNS)}.`);
+  if (!hasAll(limits)) return { name, plan: plan as Plan, expiresAtMs };
+  const problem = smallerLimit(limits);
+  if (problem) report(`${limitColumn(problem.longer)} is smaller than ${limitColumn(problem.shorter)}.`);
+  return { name, plan: plan as Plan, expiresAtMs, limits };
+}
+
+function hasAll(limits: Record<WindowName, number | undefined>): limits is Limits {
+  return WINDOW_NAMES.every((name) => limits[name] !== undefined);
 }
 
 function quoted(text: string): string {

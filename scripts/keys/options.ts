@@ -2,14 +2,22 @@
 
 import { userInfo } from "node:os";
 import { InvalidArgumentError } from "commander";
-import { PLANS, PLANS_WITH_OWN_LIMITS, type Plan } from "../../src/keys/plans.ts";
+import {
+  forEachWindow,
+  type Limits,
+  PLANS,
+  PLANS_WITH_OWN_LIMITS,
+  type Plan,
+  WINDOW_NAMES,
+  type WindowName,
+} from "../../src/keys/plans.ts";
 import { withoutSecrets } from "../../src/keys/secret.ts";
-import { type Limits, MAX_LIMIT } from "../../src/limits/index.ts";
+import { MAX_LIMIT } from "../../src/limits/index.ts";
 import { TARGET_OPTIONS } from "../cloudflare/target.ts";
 import { integer, matching, type OptionValues } from "../lib/command.ts";
 import { UsageError } from "../lib/io.ts";
 import { parseTime } from "../lib/time.ts";
-import { MAX_NAME_LENGTH, printable } from "./text.ts";
+import { capitalize, listOf, MAX_NAME_LENGTH, printable } from "./text.ts";
 
 export const PAGE_SIZE = 50;
 /** Keys of one command, and lines of one page. */
@@ -53,28 +61,45 @@ export const CHANGE_SEVERAL = {
   ...CHANGE,
   yes: { description: "don't ask; without it, - only says what it would change" },
 } as const;
-export const LIMITS = {
-  perMinute: {
-    placeholder: "n",
-    description: `requests per minute, for ${WITH_OWN_LIMITS}`,
-    parse: LIMIT,
-  },
-  perDay: { placeholder: "n", description: `requests per day, for ${WITH_OWN_LIMITS}`, parse: LIMIT },
-} as const;
+/** `perMinute`: the option `--per-minute`, and the field in JSON. */
+export const limitName = <Name extends WindowName>(name: Name) =>
+  `per${capitalize(name)}` as `per${Capitalize<Name>}`;
+
+type LimitOption = { placeholder: "n"; description: string; parse: typeof LIMIT };
+const limitOption = (name: WindowName): LimitOption => ({
+  placeholder: "n",
+  description: `requests per ${name}, for ${WITH_OWN_LIMITS}`,
+  parse: LIMIT,
+});
+/** An option for the limit of each window. */
+export const LIMITS = Object.fromEntries(
+  WINDOW_NAMES.map((name) => [limitName(name), limitOption(name)]),
+) as Record<`per${Capitalize<WindowName>}`, LimitOption>;
+const LIMIT_WORDS = WINDOW_NAMES.map((name) => `--per-${name}`);
+
+/** The words of the options for these limits. */
+export const limitWords = (limits: Limits | undefined): string[] =>
+  WINDOW_NAMES.flatMap((name, index) => (limits ? [LIMIT_WORDS[index] ?? "", `${limits[name]}`] : []));
 
 /** The limits of the key's own; undefined for a plan whose limits are fixed. Throws UsageError. */
-export function readLimits(
-  plan: Plan,
-  { perMinute, perDay }: OptionValues<typeof LIMITS>,
-): Limits | undefined {
+export function readLimits(plan: Plan, options: OptionValues<typeof LIMITS>): Limits | undefined {
+  const given = forEachWindow((name) => options[limitName(name)]);
+  const values = Object.values(given);
+  const all = listOf(LIMIT_WORDS);
   if (!PLANS_WITH_OWN_LIMITS.includes(plan)) {
-    if (perMinute === undefined && perDay === undefined) return undefined;
-    throw new UsageError(
-      `--per-minute and --per-day are for ${WITH_OWN_LIMITS} only: ${plan} has fixed limits`,
-    );
+    if (values.every((each) => each === undefined)) return undefined;
+    throw new UsageError(`${all} are for ${WITH_OWN_LIMITS} only: ${plan} has fixed limits`);
   }
-  if (perMinute !== undefined && perDay !== undefined) return { minute: perMinute, day: perDay };
-  throw new UsageError(`${plan} needs --per-minute and --per-day: it has no default limits`);
+  if (values.every((each) => each !== undefined)) return given as Limits;
+  throw new UsageError(`${plan} needs ${all}: it has no default limits`);
+}
+
+/** Why a limit can't be reached: a shorter window has a larger one. Undefined if all can. */
+export function smallerLimit(limits: Limits): { longer: WindowName; shorter: WindowName } | undefined {
+  for (const [index, longer] of WINDOW_NAMES.entries())
+    for (const shorter of WINDOW_NAMES.slice(0, index))
+      if (limits[longer] < limits[shorter]) return { longer, shorter };
+  return undefined;
 }
 
 /** The login name, where there is one. */

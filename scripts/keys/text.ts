@@ -1,5 +1,6 @@
 // Keys as the command line shows them, as text and as JSON. Never a secret.
 
+import { limitsText, shortLimitsText, WINDOW_NAMES } from "../../src/keys/plans.ts";
 import {
   BANS_COUNTED_DAYS,
   type ChangeRecord,
@@ -34,8 +35,7 @@ export function keyJson(key: ListedKey) {
     id,
     name,
     plan,
-    perMinute: limits?.minute ?? null,
-    perDay: limits?.day ?? null,
+    ...Object.fromEntries(WINDOW_NAMES.map((name) => [`per${capitalize(name)}`, limits?.[name] ?? null])),
     ...rest,
     createdAt: formatTime(createdAtMs),
     expiresAt: timeOrNull(expiresAtMs),
@@ -55,7 +55,7 @@ export function keyTable(keys: ListedKey[]): string {
   const rows = keys.map(({ id, name, plan, limits, lastFour, expiresAtMs, ...key }) => [
     id,
     printable(name),
-    `${plan} ${limits === undefined ? "without limits" : `${limits.minute}/min ${limits.day}/day`}`,
+    `${plan} ${limits === undefined ? "without limits" : shortLimitsText(limits)}`,
     lastFour,
     expiresAtMs === null ? "never" : formatTime(expiresAtMs).replace("T00:00:00Z", ""),
     stateText(key),
@@ -116,6 +116,16 @@ export function someOf(items: string[], max: number): string {
   return [...items.slice(0, max), ...more].join(", ");
 }
 
+/** `Minute` */
+export function capitalize(word: string): string {
+  return word.charAt(0).toUpperCase() + word.slice(1);
+}
+
+/** `--per-minute and --per-day` */
+export function listOf(words: readonly string[]): string {
+  return new Intl.ListFormat("en-GB").format(words);
+}
+
 /** `1 key`, `2 keys` */
 export function counted(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? "" : "s"}`;
@@ -132,7 +142,7 @@ export function keyAndPlan(key: ListedKey): string {
 
 export function planText({ plan, limits }: Pick<ListedKey, "plan" | "limits">): string {
   if (limits === undefined) return `${plan} plan, without limits`;
-  return `${plan} plan, ${limits.minute} requests per minute, ${limits.day} per day`;
+  return `${plan} plan, ${limitsText(limits)}`;
 }
 
 /** At most `max` characters, and no control or format characters, which could deceive the reader of a terminal. */

@@ -1,5 +1,6 @@
 // The usage of keys as the command line shows it, as text in plain characters without colours, and as JSON.
 
+import { WINDOW_NAMES } from "../../src/keys/plans.ts";
 import { USAGE_EVERY_MS } from "../../src/limits/index.ts";
 import type { DayUsage, KeyUsage, Requests } from "../../src/operators/usage.ts";
 import { printable, timeOrNull } from "../keys/text.ts";
@@ -10,37 +11,53 @@ export const AGE_NOTE = `The counts of today can be ${USAGE_EVERY_MS / 60_000} m
 
 const BAR_LENGTH = 20;
 
-/** Each column of counts of a day, with the character that draws it in a bar. */
-const MARKS = { admitted: "#", refusedMinute: "-", refusedDay: "x" } as const;
-const PARTS = Object.keys(MARKS) as (keyof typeof MARKS)[];
-const DAYS_HEADER = ["DATE", "ADMITTED #", "REFUSED BY MINUTE -", "BY DAY x", ""];
+/** Each column of counts of a day: its title, the character that draws it in a bar, and the counts. */
+const PARTS: { title: string; mark: string; of: (used: Requests) => number }[] = [
+  { title: "ADMITTED", mark: "#", of: ({ admitted }) => admitted },
+  ...WINDOW_NAMES.map((name, index) => ({
+    title: `${index === 0 ? "REFUSED " : ""}BY ${name.toUpperCase()}`,
+    mark: "-x+*"[index] ?? ".",
+    of: ({ refusedBy }: Requests) => refusedBy[name],
+  })),
+];
+const TITLES = PARTS.map(({ title }) => title);
 
 /** A line for each key. */
 export function usageTable(keys: KeyUsage[]): string {
-  const header = "ID/NAME/PLAN/ADMITTED/REFUSED BY MINUTE/BY DAY/SHARE/LAST USED".split("/");
-  const rows = keys.map(({ id, name, plan, share, lastAdmittedMs, lastRefusedMs, ...counts }) => [
-    id,
-    printable(name ?? "-"),
-    plan ?? "-",
-    ...PARTS.map((part) => withSeparators(counts[part])),
-    share === null ? "-" : share.toLocaleString("en", { style: "percent", maximumFractionDigits: 1 }),
-    timeOrNull(Math.max(lastAdmittedMs ?? 0, lastRefusedMs ?? 0) || null) ?? "-",
-  ]);
-  return tableText([header, ...rows], [3, 4, 5, 6]);
+  const header = ["ID", "NAME", "PLAN", ...TITLES, "SHARE", "LAST USED"];
+  const rows = keys.map((used) => {
+    const { id, name, plan, share, lastAdmittedMs, lastRefusedMs } = used;
+    return [
+      id,
+      printable(name ?? "-"),
+      plan ?? "-",
+      ...PARTS.map(({ of }) => withSeparators(of(used))),
+      share === null ? "-" : share.toLocaleString("en", { style: "percent", maximumFractionDigits: 1 }),
+      timeOrNull(Math.max(lastAdmittedMs ?? 0, lastRefusedMs ?? 0) || null) ?? "-",
+    ];
+  });
+  return tableText(
+    [header, ...rows],
+    [...PARTS, "share"].map((_, index) => 3 + index),
+  );
 }
 
 /** A line for each day, with its counts and a bar, scaled to the busiest day. */
 export function daysTable(days: DayUsage[]): string {
   // A correction can make a count negative.
-  const countsOf = (day: DayUsage) => PARTS.map((part) => Math.max(0, day[part]));
+  const countsOf = (day: DayUsage) => PARTS.map(({ of }) => Math.max(0, of(day)));
   const max = Math.max(1, ...days.map((day) => countsOf(day).reduce((sum, count) => sum + count)));
   const rows = days.map((day) => {
     // Rounded up, so that small counts are visible.
     const bars = countsOf(day).map((count) => Math.ceil((count / max) * BAR_LENGTH));
-    const bar = PARTS.map((part, index) => MARKS[part].repeat(bars[index] ?? 0)).join("");
-    return [day.date, ...PARTS.map((part) => withSeparators(day[part])), bar];
+    const bar = PARTS.map(({ mark }, index) => mark.repeat(bars[index] ?? 0)).join("");
+    return [day.date, ...PARTS.map(({ of }) => withSeparators(of(day))), bar];
   });
-  return tableText([DAYS_HEADER, ...rows], [1, 2, 3]);
+  const header = ["DATE", ...PARTS.map(({ title, mark }) => `${title} ${mark}`), ""];
+  return tableText(
+    [header, ...rows],
+    PARTS.map((_, index) => 1 + index),
+  );
 }
 
 /** A key or a day in the output of `--json`. */

@@ -37,7 +37,7 @@ export function newLimiter() {
     credentialOf,
     // `env` is read at each use, because Cloudflare may give a running isolate other bindings.
     objectOf: (id) => env.API_KEYS.getByName(id),
-    findRecord: (id) => findRecord(env.KEYS_DB, id),
+    load: (id) => findRecord(env.KEYS_DB, id),
     refuse,
     reject(c, problem) {
       // RFC 6750, section 3.
@@ -71,7 +71,7 @@ function refuse(c: Context<KeysEnv>, decision: Decision): Response {
     return errorResponse(c, { code: "key_banned", message, headers });
   }
   const { key, refusal } = c.get("caller") ?? {};
-  const { limit } = decision.windows[name] ?? decision.windows.minute;
+  const limit = decision.windows[name]?.limit ?? 0;
   const exceeded = MESSAGES.rate_limit_exceeded;
   const withoutKey = refusal === undefined ? exceeded.withoutKey : exceeded.unknownKeys;
   const message = (key === undefined ? withoutKey : exceeded.key)(limit, name, retry);

@@ -1,9 +1,9 @@
 // The record of a key, and what follows from it for a secret. The keys database is its source, the key's object hands it to the
 // isolates. Times are Unix time in milliseconds; null: never.
 
-import { every, NUMBER, nullable, type Reader, TEXT, whole } from "../lib/tolerant.ts";
-import type { KeyPolicy, Limits } from "../limits/index.ts";
-import type { Plan } from "./plans.ts";
+import { every, NUMBER, named, nullable, type Reader, TEXT, whole } from "../lib/tolerant.ts";
+import type { KeyPolicy } from "../limits/index.ts";
+import { type Limits, type Plan, SHORTEST, WINDOWS } from "./plans.ts";
 
 /** A key. Its id is public, and names its object. */
 export interface Key {
@@ -55,7 +55,14 @@ export function problemOf(
 
 type Secret = KeyRecord["secrets"][number];
 
+/** The other release may have other windows. */
+const readLimits: Reader<Limits | undefined> = (...from) => {
+  const limits = named(NUMBER)(...from);
+  return limits[SHORTEST] === undefined ? undefined : (limits as Limits);
+};
+
 export const KEY_POLICY: KeyPolicy<KeyRecord, SecretProblem> = {
+  windows: WINDOWS,
   limitsOf: ({ limits }) => limits,
   problemOf,
   bansLiftedUntilMs: ({ bansLiftedUntilMs }) => bansLiftedUntilMs,
@@ -65,7 +72,7 @@ export const KEY_POLICY: KeyPolicy<KeyRecord, SecretProblem> = {
       id: TEXT,
       // A later release can have a plan that this one does not know.
       plan: TEXT as Reader<Plan | undefined>,
-      limits: whole<Limits>({ minute: NUMBER, day: NUMBER }, {}),
+      limits: readLimits,
       expiresAtMs: nullable(NUMBER),
       revokedAtMs: nullable(NUMBER),
       suspendedAtMs: nullable(NUMBER),

@@ -1,7 +1,7 @@
 // What the object of a key writes into the keys database for operators: bans, and the totals of days.
 
 import { write, writeIdempotent } from "../d1/statements.ts";
-import { formatDate, formatTime } from "../lib/rfc3339.ts";
+import { formatTime } from "../lib/rfc3339.ts";
 import type { Usage } from "../limits/index.ts";
 
 /** The name of a ban in the record of changes; src/operators/changes.ts has the other names. The index `bans` has it too. */
@@ -19,7 +19,7 @@ export async function writeBan(database: D1Database, keyId: string, untilMs: num
   await write(() => database.prepare(INSERT_BAN).bind(keyId, Date.now(), formatTime(untilMs)).run());
 }
 
-const COUNTS = "admitted, refused_minute, refused_day, busiest_minute, last_admitted_ms, last_refused_ms";
+const COUNTS = "admitted, refused_by, busiest, last_admitted_ms, last_refused_ms";
 const countsOf = (table: string) => COUNTS.replace(/\w+/g, `${table}.$&`);
 
 /**
@@ -28,15 +28,13 @@ const countsOf = (table: string) => COUNTS.replace(/\w+/g, `${table}.$&`);
  */
 const UPSERT_USAGE = `
   INSERT INTO key_usage (key_id, object, revision, day, ${COUNTS})
-  SELECT ?1, ?2, ?3, value ->> 'day', value ->> 'admitted', value ->> 'refusedByMinute', value ->> 'refusedByDay',
-    value ->> 'busiestMinute', nullif(value ->> 'lastAdmittedMs', 0), nullif(value ->> 'lastRefusedMs', 0)
+  SELECT ?1, ?2, ?3, value ->> 'date', value ->> 'admitted', value -> 'refusedBy', value -> 'busiest', nullif(value ->> 'lastAdmittedMs', 0), nullif(value ->> 'lastRefusedMs', 0)
   FROM json_each(?4) WHERE true
   ON CONFLICT DO UPDATE SET (revision, ${COUNTS}) = (excluded.revision, ${countsOf("excluded")})
   WHERE excluded.revision > key_usage.revision AND (${countsOf("excluded")}) IS NOT (${countsOf("key_usage")})`;
 
 /** Writes days of a key. Idempotent. Throws DatabaseUnavailable. */
 export async function writeUsage(database: D1Database, { id, object, revision, days }: Usage): Promise<void> {
-  const rows = days.map((each) => ({ ...each, day: formatDate(each.startMs) }));
   const statement = database.prepare(UPSERT_USAGE);
-  await writeIdempotent(() => statement.bind(id, object, revision, JSON.stringify(rows)).run());
+  await writeIdempotent(() => statement.bind(id, object, revision, JSON.stringify(days)).run());
 }

@@ -2,25 +2,22 @@
 // key. Secrets never get here.
 
 import { read } from "../d1/statements.ts";
-import type { Limits } from "../limits/index.ts";
-import { limitsOf, noLimits } from "./plans.ts";
+import { type Limits, limitsOf, noLimits, SHORTEST } from "./plans.ts";
 import type { Key, KeyRecord } from "./record.ts";
 
-/** The columns that decide the limits of a key. They are null if its plan has limits. */
+/** The columns that decide the limits of a key: `limits` is JSON, or null if its plan has limits. */
 interface RowLimits {
   plan: string;
-  perMinute: number | null;
-  perDay: number | null;
+  limits: string | null;
 }
 
 /** A row, whose columns are named like the fields. */
-export type Row<AnyKey> = Omit<AnyKey, "limits"> & Omit<RowLimits, "plan">;
+export type Row<AnyKey> = Omit<AnyKey, "limits"> & Pick<RowLimits, "limits">;
 
 const COLUMNS: Record<keyof Row<Key>, string> = {
   id: "id",
   plan: "plan",
-  perMinute: "per_minute",
-  perDay: "per_day",
+  limits: "limits",
   expiresAtMs: "expires_at_ms",
   revokedAtMs: "revoked_at_ms",
   suspendedAtMs: "suspended_at_ms",
@@ -41,16 +38,14 @@ export async function findRecord(database: D1Database, id: string): Promise<KeyR
   type RecordRow = Row<Key> & { hash: string; replaced: string };
   const row = await read(() => database.prepare(SELECT_RECORD).bind(id).first<RecordRow>());
   if (row === null) return null;
-  const { hash, replaced, perMinute, perDay, ...key } = row;
-  const limits = limitsOfRow({ plan: key.plan, perMinute, perDay });
+  const { hash, replaced, ...key } = row;
+  const limits = limitsOfRow(row);
   if (limits === undefined) throw new Error(noLimits(key));
   return { ...key, limits, secrets: [{ hash, goodUntilMs: null }, ...JSON.parse(replaced)] };
 }
 
 /** Undefined if this version does not know the plan of the row, or if the row lacks the limits that its plan needs. */
-export function limitsOfRow({ plan, perMinute, perDay }: RowLimits): Limits | undefined {
-  return limitsOf(
-    plan,
-    perMinute === null || perDay === null ? undefined : { minute: perMinute, day: perDay },
-  );
+export function limitsOfRow({ plan, limits }: RowLimits): Limits | undefined {
+  const own: Limits | undefined = limits === null ? undefined : JSON.parse(limits);
+  return limitsOf(plan, own?.[SHORTEST] === undefined ? undefined : own);
 }

@@ -102,6 +102,28 @@ export const list =
       .map((each) => read(each, path, refuse))
       .filter((each) => each !== undefined);
 
+/** An object by names that the reader need not know, without the values that are absent. */
+export const named =
+  <Value>(read: Reader<Value | undefined>): Reader<Readonly<Record<string, Value>>> =>
+  (value, path, refuse) => {
+    const all = Object.entries(OBJECT(value, path, refuse) ?? {});
+    const given = all.map(([name, each]) => [name, read(each, `${path}.${name}`, refuse)] as const);
+    return Object.fromEntries(given.filter(([, each]) => each !== undefined)) as Record<string, Value>;
+  };
+
+/** The same, but absent if one of its values is, or if it has none. */
+export const allNamed =
+  <Value>(read: Reader<Value | undefined>): Reader<Readonly<Record<string, Value>> | undefined> =>
+  (value, path, refuse) => {
+    const given = OBJECT(value, path, refuse);
+    const all = named(read)(given, path, refuse);
+    return given !== undefined &&
+      Object.keys(all).length > 0 &&
+      Object.keys(all).length === Object.keys(given).length
+      ? all
+      : undefined;
+  };
+
 /** A Map by names, without the values that are absent. */
 export const byName =
   <Value>(read: Reader<Value | undefined>): Reader<ReadonlyMap<string, Value>> =>

@@ -3,10 +3,12 @@
 
 import {
   ANYTHING,
+  allNamed,
   FLAG,
   fields,
   list,
   NUMBER,
+  named,
   nullable,
   optional,
   or,
@@ -21,7 +23,7 @@ import type {
   AcquireAnswer,
   AcquireRequest,
   AcquireResult,
-  DayTotals,
+  Day,
   Lease,
   LeaseReport,
   LocalDecision,
@@ -30,7 +32,7 @@ import type {
   Status,
   UsageAnswer,
 } from "./protocol.ts";
-import type { KeyWindows, Window, WindowName } from "./windows.ts";
+import { complete, type Window } from "./windows.ts";
 
 /** More than any number of a call, number of requests, or time: as if a field said "the latest", "all" or "now". */
 const MOST = Number.MAX_SAFE_INTEGER;
@@ -59,7 +61,7 @@ const readRequest = fields<AcquireRequest>({
   decisions: list(
     whole<LocalDecision, "admitted">(
       { admitted: WHOLE },
-      { number: or(WHOLE, MOST), atMs: or(WHOLE, MOST), refused: COUNT, refusedByDay: COUNT },
+      { number: or(WHOLE, MOST), atMs: or(WHOLE, MOST), refusedBy: named(WHOLE) },
     ),
   ),
   secret: TEXT,
@@ -81,14 +83,14 @@ export function readAcquireRequest(message: unknown): AcquireRequest {
 
 // From the object.
 
-const readWindow = whole<Window>({ startMs: NUMBER, used: NUMBER, limit: NUMBER }, {});
+const readWindow = whole<Window>({ seconds: NUMBER, startMs: NUMBER, used: NUMBER, limit: NUMBER }, {});
 
 /** What is absent is as the isolate knows it; without `leased`, nothing is leased. */
 const STATUS = {
   revision: NUMBER,
   nowMs: NUMBER,
-  windows: whole<KeyWindows>({ minute: readWindow, day: readWindow }, {}),
-  leased: fields<Record<WindowName, number>>({ minute: COUNT, day: COUNT }),
+  windows: allNamed(readWindow),
+  leased: named(WHOLE),
   bannedUntilMs: NUMBER,
 } satisfies { [Field in keyof Required<Status>]: Reader<Status[Field] | undefined> };
 
@@ -102,13 +104,12 @@ const readResult = fields<Result>({
   lease: whole<Lease>({ id: WHOLE, size: WHOLE, grantedMs: NUMBER, durationMs: NUMBER }, {}),
 });
 
-export const readDay = whole<DayTotals, "startMs">(
-  { startMs: NUMBER },
+export const readDay = whole<Day, "date">(
+  { date: TEXT },
   {
     admitted: AMOUNT,
-    refusedByMinute: AMOUNT,
-    refusedByDay: AMOUNT,
-    busiestMinute: AMOUNT,
+    refusedBy: named(NUMBER),
+    busiest: named(NUMBER),
     lastAdmittedMs: AMOUNT,
     lastRefusedMs: AMOUNT,
   },
@@ -154,7 +155,7 @@ export function readAcquireAnswer<Key>(message: unknown, known: Known<Key>): Acq
   const { result, ...rest } = readCounted(message, "acquire", refuseAll);
   const answer = withRecord(rest, known);
   if (result === undefined || "unavailable" in answer) return answer;
-  return { ...answer, result: { ...known.statusBy(answer.record), ...result } };
+  return { ...answer, result: { ...result, ...statusOf(result, known.statusBy(answer.record)) } };
 }
 
 /** Throws TypeError, also if nobody knows the record. */
@@ -162,8 +163,13 @@ export function readUsageAnswer<Key>(message: unknown, known: Known<Key>): Usage
   const { usage, ...rest } = readUsed(message, "usage", refuseAll);
   const answer = withRecord(rest, known);
   if (usage === undefined || "unavailable" in answer) return answer;
-  const status = { ...known.statusBy(answer.record), ...usage.status };
+  const status = statusOf(usage.status, known.statusBy(answer.record));
   return { ...answer, usage: { ...usage, status } };
+}
+
+/** What is told, and for what is not, what is known. */
+function statusOf(told: Partial<Status>, known: Status): Status {
+  return { ...known, ...told, windows: complete(told.windows ?? {}, known.windows) };
 }
 
 function withRecord<Key, Answer extends Read<RecordAnswer<never>>>(answer: Answer, known: Known<Key>) {

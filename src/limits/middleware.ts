@@ -48,9 +48,11 @@ export interface LimiterOptions<Key extends object, Problem extends string, E ex
 }
 
 /** The limiter of an isolate. */
-export function limits<Key extends object, Problem extends string, E extends LimitsEnv<Key, Problem>>(
-  options: LimiterOptions<Key, Problem, E>,
-) {
+export function limits<
+  Key extends object,
+  Problem extends string = never,
+  E extends LimitsEnv<Key, Problem> = LimitsEnv<Key, Problem>,
+>(options: LimiterOptions<Key, Problem, E>) {
   type C = Context<LimitsEnv<Key, Problem>>;
   type Middleware = MiddlewareHandler<LimitsEnv<Key, Problem>>;
   const keys = new KnownKeys<Key, Problem>(options);

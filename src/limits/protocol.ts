@@ -1,54 +1,6 @@
-// The protocol between isolates and a key's Durable Object, which has the key's record and counts its requests.
-//
-//    every isolate: KeyState, KeyClient                            one object per key: ApiKey
-//    record, waiting requests, a lease, local decisions            record, windows, ban; for each isolate its lease and latest call
-//
-//    acquire  ── a batch of requests, the recent rate, a report ─▶  applies the report, admits requests, charges a lease,
-//             ◀── admitted, refused (the rest is undecided), lease ──  and stores the change, unless what is stored covers it
-//    identify ── the hash of a secret ──────────────────────────▶  reads the record again if it has no such secret
-//
-// Every answer brings the record, unless the object has none. An isolate decides by the limits of its record only, and while the object can be
-// reached, that alone admits by them, so isolates can't disagree. An isolate has one call that counts under way. A request is *undecided* if
-// leases of other isolates could still make room for it: its isolate asks again after a pause.
-//
-// RULE      The object charges a lease to both windows when it grants the lease, and the lease ends before its minute does.
-// PREVENTS  More admitted requests than the limit.
-//
-// RULE      What an answer brings to an isolate holds for a duration by the isolate's clock, from before the call.
-// PREVENTS  A lease, a ban or a record that an isolate uses after its end at the object.
-//
-// RULE      The object refuses only requests for which outstanding leases can't make room. A waiting request takes from a lease as soon as its
-//           isolate has one.
-// PREVENTS  A refusal while requests are left.
-//
-// RULE      Calls and local decisions are numbered, and the object remembers the latest call of each isolate. It answers a repeated call with the
-//           same result, except that a refused request that may fit by now is undecided. A local decision with the number of a call replaces
-//           what the call was charged.
-// PREVENTS  A request that is charged twice; a refusal that names a new window, which has room.
-//
-// RULE      The object credits a lease if the next call of its isolate says that the isolate holds another one, or none: the isolate has never
-//           received it. A call that says nothing of leases credits nothing.
-// PREVENTS  Leased requests that nobody can use.
-//
-// RULE      Before an answer is sent, what it says is stored or covered by what is stored, and that is durable (output gate).
-// PREVENTS  A crash after which the same requests are admitted again.
-//
-// RULE      Every change raises the revision, and an isolate ignores a status with a lower one. What is stored has a revision above all that it
-//           covers.
-// PREVENTS  Counts that go back in an isolate, also after a crash.
-//
-// RULE      A call names the highest revision that its isolate knows, and an object with a lower one goes on from it. If the object has been
-//           replaced, what it has stored no longer covers its state. So it stores before it answers, which the platform refuses.
-// PREVENTS  A lease that two objects credit.
-//
-// RULE      An answer says which share of the key's recent requests came from its isolate. Without the object, an isolate admits its share.
-// PREVENTS  An outage in which each of several isolates that share a key admits the whole limit.
-//
-// RULE      A release adds fields, each with a default in messages.ts, or in object/state.ts if it is stored. It removes none that a release
-//           reads to which one may roll back. No field changes its meaning, and no method its name.
-// PREVENTS  Calls between old and new code that fail, for minutes after a deployment or a rollback (docs/migrations.md).
+// The messages between isolates and a key's Durable Object. README.md has the picture and the rules.
 
-import { type KeyWindows, WINDOW_SECONDS, type WindowName } from "./windows.ts";
+import type { ByWindow, Windows } from "./windows.ts";
 
 /** The longest wait for a decision. Longer: more patience with a slow object; shorter: more decisions without it. */
 export const MAX_WAIT_MS = 5_000;
@@ -59,8 +11,7 @@ export const RECORD_MS = 30_000;
 /** How long an isolate caches the usage of a key, or the failure of its call. Longer: fewer calls; shorter: more recent totals of days. */
 export const MAX_USAGE_AGE_MS = 1_000;
 
-export const MINUTE_MS = WINDOW_SECONDS.minute * 1000;
-export const DAY_MS = WINDOW_SECONDS.day * 1000;
+export const DAY_MS = 86_400_000;
 /** Days with totals, today included. */
 export const DAYS_KEPT = 30;
 
@@ -85,11 +36,10 @@ export interface Lease {
   durationMs: number;
 }
 
-/** How many requests were admitted, and how many refused; of these, `refusedByDay` by the day's limit, and not the minute's. */
+/** How many requests were admitted, and how many refused, by the window that has refused them: of several full ones the longest. */
 export interface Decided {
   admitted: number;
-  refused: number;
-  refusedByDay: number;
+  refusedBy: ByWindow<number>;
 }
 
 /** Requests that an isolate has refused by a full window, or has decided because their call had failed or came too late. */
@@ -148,15 +98,15 @@ export type NoRecord = Waited & { unavailable: string };
 /** Without `result`, nothing was counted: the key does not exist, or the secret is not valid. */
 export type AcquireAnswer<Key> = RecordAnswer<Key> & { result?: AcquireResult };
 /** Without `usage`, the key does not exist. */
-export type UsageAnswer<Key> = RecordAnswer<Key> & { usage?: { status: Status; days: readonly DayTotals[] } };
+export type UsageAnswer<Key> = RecordAnswer<Key> & { usage?: { status: Status; days: readonly Day[] } };
 
 /** The status of a key at `nowMs`, by the object's clock (Unix time). */
 export interface Status {
   revision: number;
   nowMs: number;
-  windows: KeyWindows;
+  windows: Windows;
   /** How many requests of each window other isolates may give back; of GET /v1/usage, with those of the isolate itself. */
-  leased: Record<WindowName, number>;
+  leased: ByWindow<number>;
   /** Set during a ban (Unix time). */
   bannedUntilMs?: number;
 }
@@ -180,14 +130,14 @@ export interface AcquireResult extends Status {
  * The requests of a key on a UTC day, without those that the object gets during a ban. Times are Unix time, and 0 if there was no such
  * request.
  */
-export interface DayTotals {
-  startMs: number;
+export interface Day {
+  /** Such as `2026-11-20`. */
+  date: string;
   /** As charged: with what isolates have leased. */
   admitted: number;
-  refusedByMinute: number;
-  refusedByDay: number;
-  /** The most requests, admitted and refused, in one of its minutes. A report that is minutes late does not count. */
-  busiestMinute: number;
+  refusedBy: ByWindow<number>;
+  /** Of each window that is shorter than a day: the most requests, admitted and refused, in one of the day. A late report may not count. */
+  busiest: ByWindow<number>;
   lastAdmittedMs: number;
   lastRefusedMs: number;
 }

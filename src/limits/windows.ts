@@ -1,29 +1,32 @@
-// The arithmetic of rate limits: fixed windows, aligned to the UTC minute and day. Pure functions of (windows, now). A request is
-// charged to all windows or to none. Trade-off: up to twice the limit can pass around a boundary, but the reset is the same
-// instant for all clients and known in advance.
+// The arithmetic of rate limits: fixed windows, aligned to Unix time. A window has a name, a length, and what is counted in it; all windows of
+// a key are a record by name, the shortest first. Pure functions of (windows, now). A request is charged to all windows or to none.
+// Trade-off: up to twice the limit can pass around a boundary, but the reset is the same instant for all clients and known in advance.
 
-export const WINDOW_SECONDS = { minute: 60, day: 86_400 } as const;
+/** The length of each window in seconds. */
+export type Lengths = Readonly<Record<string, number>>;
+/** How many requests each window admits, ≥ 1. A window without a limit admits all, except that the shortest needs one. */
+export type Limits = Readonly<Record<string, number>>;
 
-export type WindowName = keyof typeof WINDOW_SECONDS;
-export const WINDOW_NAMES = ["minute", "day"] as const satisfies WindowName[];
+/** Requests admitted in the window of so many seconds that began at `startMs` (Unix time). */
+export interface Count {
+  seconds: number;
+  startMs: number;
+  used: number;
+}
+export interface Window extends Count {
+  limit: number;
+}
 
-/** How many requests each window admits, ≥ 1. */
-export type Limits = Record<WindowName, number>;
-
-/** Requests admitted in the window that began at `startMs` (Unix time). */
-export type Count = { startMs: number; used: number };
-export type Counts = Record<WindowName, Count>;
-export type Window = Count & { limit: number };
-
-/** The windows of a client. Clients without a key have no day. */
-export type Windows = { minute: Window; day?: Window };
-export type KeyWindows = Record<WindowName, Window>;
+/** What each window has, by name. */
+export type ByWindow<Each> = Readonly<Record<string, Each>>;
+export type Counts = ByWindow<Count>;
+export type Windows = ByWindow<Window>;
 
 /** Whether a request is or would be admitted at `nowMs` (Unix time), and the windows then. `bannedUntilMs` is set during a ban. */
-export interface Outlook<All extends Windows = Windows> {
+export interface Outlook {
   admitted: boolean;
   nowMs: number;
-  windows: All;
+  windows: Windows;
   bannedUntilMs?: number;
 }
 
@@ -34,63 +37,117 @@ export interface Outlook<All extends Windows = Windows> {
 export const DECIDED_BY = ["lease", "object", "full", "ban", "local", "address"] as const;
 
 /** The windows are those after the request. */
-export interface Decision<All extends Windows = Windows> extends Outlook<All> {
+export interface Decision extends Outlook {
   by: (typeof DECIDED_BY)[number];
 }
-
-export type KeyDecision = Decision<KeyWindows>;
 
 /** No limit is larger. */
 export const MAX_LIMIT = 1_000_000_000;
 
-export const UNUSED_COUNT: Count = { startMs: 0, used: 0 };
+/** The shortest window that counting can be exact in: of a request that has to wait, it has to know the end. */
+const MIN_SECONDS = 10;
+const NAME = /^[a-z][a-z0-9_-]*$/;
 
-export function withLimits({ minute, day }: Counts, limits: Limits): KeyWindows {
-  return { minute: { ...minute, limit: limits.minute }, day: { ...day, limit: limits.day } };
+/** Windows in which nothing was counted. Throws RangeError if their lengths don't fit: each is a multiple of the shortest, which comes first. */
+export function unused(lengths: Lengths): Counts {
+  const all = Object.entries(lengths);
+  const [, shortestSeconds = 0] = all[0] ?? [];
+  for (const [index, [name, seconds]] of all.entries())
+    if (
+      !NAME.test(name) ||
+      !(shortestSeconds >= MIN_SECONDS) ||
+      seconds % shortestSeconds !== 0 ||
+      seconds <= (all[index - 1]?.[1] ?? 0)
+    )
+      throw new RangeError(`the window ${name} of ${seconds} s does not fit`);
+  if (all.length === 0) throw new RangeError("there is no window");
+  return Object.fromEntries(all.map(([name, seconds]) => [name, { seconds, startMs: 0, used: 0 }]));
 }
 
-/** Windows or counts. */
-type AnyWindows = { minute: Count; day?: Count };
+/** What the shortest window has. */
+export function shortest<Each>(windows: ByWindow<Each>): Each {
+  for (const name in windows) return windows[name] as Each;
+  throw new RangeError("there is no window");
+}
 
-export function mapWindows<All extends AnyWindows>(
-  { minute, day }: All,
-  change: (each: All["minute"], name: WindowName) => All["minute"],
-): All {
-  const changed: AnyWindows = { minute: change(minute, "minute") };
-  if (day !== undefined) changed.day = change(day, "day");
-  return changed as All;
+/** What the longest window has. */
+export function longest<Each>(windows: ByWindow<Each>): Each {
+  return Object.values(windows).at(-1) ?? shortest(windows);
+}
+
+/** The windows that have a limit. */
+export function withLimits(counts: Counts, limits: Limits): Windows {
+  const limited: Record<string, Window> = {};
+  for (const name in counts) {
+    const limit = limits[name];
+    if (limit !== undefined) limited[name] = { ...(counts[name] as Count), limit };
+  }
+  return limited;
+}
+
+/** The windows, and of others those that are missing, the shortest first. */
+export function complete(windows: Windows, others: Windows): Windows {
+  if (Object.keys(others).every((name) => name in windows)) return windows;
+  const all = Object.entries({ ...others, ...windows });
+  return Object.fromEntries(all.sort(([, a], [, b]) => a.seconds - b.seconds));
+}
+
+export function mapWindows<Each, Changed>(
+  windows: ByWindow<Each>,
+  change: (each: Each, name: string) => Changed,
+): ByWindow<Changed> {
+  const changed: Record<string, Changed> = {};
+  for (const name in windows) changed[name] = change(windows[name] as Each, name);
+  return changed;
 }
 
 /** Adds requests that were admitted at `atMs` (Unix time; by default now) to the windows that had begun by then. */
-export function add<All extends AnyWindows>(
-  windows: All,
+export function add<Each extends Count>(
+  windows: ByWindow<Each>,
   admitted: number,
   atMs = Number.POSITIVE_INFINITY,
-): All {
+): ByWindow<Each> {
   return mapWindows(windows, (each) =>
     atMs < each.startMs ? each : { ...each, used: each.used + admitted },
   );
 }
 
 /** The windows once these requests have come back. */
-export function giveBack(windows: KeyWindows, requests: Record<WindowName, number>): KeyWindows {
-  return mapWindows(windows, (each, name) => ({ ...each, used: each.used - requests[name] }));
+export function giveBack(windows: Windows, requests: ByWindow<number>): Windows {
+  return mapWindows(windows, (each, name) => ({ ...each, used: each.used - (requests[name] ?? 0) }));
 }
 
 /** The windows of a refusal, once these leases have come back and waiting requests have used them: one is full. */
-export function fullWindows(windows: KeyWindows, leased: Record<WindowName, number>): KeyWindows {
+export function fullWindows(windows: Windows, leased: ByWindow<number>): Windows {
   const least = giveBack(windows, leased);
   return add(least, room(least));
 }
 
-/** The window that refuses: if both are full, the day, which resets later. */
-export function refusingWindow(windows: KeyWindows, leased: Record<WindowName, number>): WindowName {
-  return remaining(fullWindows(windows, leased).day) === 0 ? "day" : "minute";
+/** The sum of what the windows have. */
+export function sum(numbers: ByWindow<number>): number {
+  let all = 0;
+  for (const name in numbers) all += numbers[name] as number;
+  return all;
+}
+
+/** The sums of what the windows have, by name. */
+export function addEach(numbers: ByWindow<number>, others: ByWindow<number>): ByWindow<number> {
+  const all: Record<string, number> = { ...numbers };
+  for (const name in others) all[name] = (all[name] ?? 0) + (others[name] as number);
+  return all;
+}
+
+/** The window that refuses: of several full ones the longest, which resets last. If none is full, the shortest. */
+export function refusingWindow(windows: Windows): string {
+  const names = Object.keys(windows);
+  return names.findLast((name) => remaining(windows[name] as Window) === 0) ?? (names[0] as string);
 }
 
 /** How many requests all windows have room for. */
-export function room({ minute, day }: Windows): number {
-  return day === undefined ? remaining(minute) : Math.min(remaining(minute), remaining(day));
+export function room(windows: Windows): number {
+  let least = Number.POSITIVE_INFINITY;
+  for (const name in windows) least = Math.min(least, remaining(windows[name] as Window));
+  return least;
 }
 
 /** How many requests a window has left. `used` can exceed a limit that was lowered. */
@@ -99,19 +156,19 @@ export function remaining({ limit, used }: Window): number {
 }
 
 /** When a window ends (Unix time in milliseconds, a whole second). */
-export function resetMs({ startMs }: Count, name: WindowName): number {
-  return startMs + WINDOW_SECONDS[name] * 1000;
+export function resetMs({ startMs, seconds }: Count): number {
+  return startMs + seconds * 1000;
 }
 
-/** When the window of `nowMs` began (both Unix time in milliseconds). */
-export function startOfWindowMs(name: WindowName, nowMs: number): number {
-  return nowMs - (nowMs % (WINDOW_SECONDS[name] * 1000));
+/** When the window of so many seconds began that `nowMs` is in (both Unix time in milliseconds). */
+export function startOfWindowMs(seconds: number, nowMs: number): number {
+  return nowMs - (nowMs % (seconds * 1000));
 }
 
 /** The windows as of `nowMs`. A future window is kept: a clock that steps back must not reopen an earlier window. */
-export function rollOver<All extends AnyWindows>(windows: All, nowMs: number): All {
-  return mapWindows(windows, (each, name) => {
-    const startMs = startOfWindowMs(name, nowMs);
+export function rollOver<Each extends Count>(windows: ByWindow<Each>, nowMs: number): ByWindow<Each> {
+  return mapWindows(windows, (each) => {
+    const startMs = startOfWindowMs(each.seconds, nowMs);
     return each.startMs >= startMs ? each : { ...each, startMs, used: 0 };
   });
 }

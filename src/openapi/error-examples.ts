@@ -11,7 +11,7 @@ import { banEndMs, REQUESTS_PER_MINUTE } from "../limits/index.ts";
 import { REMOVED_AT, SUNSET } from "../pets/deprecation.ts";
 import { MAX_KEY_LENGTH, RETENTION_MS } from "../pets/idempotency.ts";
 import { MAX_NAME_CODE_POINTS, MAX_PAGE_SIZE, PET_STATUSES } from "../pets/schema.ts";
-import { isoDate } from "./examples.ts";
+import { EXAMPLE_MS, isoDate } from "./examples.ts";
 import { HEADERS } from "./headers.ts";
 
 /** A message, and a request that gets it. */
@@ -31,9 +31,8 @@ type AllMessages = {
 
 const example = (request: string, message: string): ErrorMessage => ({ request, message });
 
-/** The examples are from 20 November 2026, 12:34:20 UTC. */
-const NEXT_MINUTE = { seconds: 40, atMs: Date.UTC(2026, 10, 20, 12, 35) };
-const BANNED_MS = Date.UTC(2026, 10, 20, 12, 34, 20, 500);
+const NEXT_MINUTE = { seconds: 40, atMs: EXAMPLE_MS + 40_000 };
+const BANNED_MS = EXAMPLE_MS + 500;
 const BAN_END_MS = banEndMs(BANNED_MS);
 const BAN_RETRY = { seconds: Math.ceil((BAN_END_MS - BANNED_MS) / 1000), atMs: BAN_END_MS };
 

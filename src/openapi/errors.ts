@@ -43,7 +43,7 @@ const MEANING: Record<ErrorCode, { cause: string; remedy: string }> = {
   },
   rate_limit_exceeded: {
     cause:
-      "The limit per minute or per day is exhausted, or the address has sent too many unknown keys and this key is new to the server.",
+      "A limit of the key is exhausted, or the address has sent too many unknown keys and this key is new to the server.",
     remedy: `Wait \`${HEADER.retryAfter}\` seconds before the next request.`,
   },
   key_banned: {

@@ -1,7 +1,8 @@
 // Values of the examples in the published document. Tests send them and compare the responses.
 
-import type { UsageBody } from "../keys/usage/usage-body.ts";
-import { DAYS_KEPT } from "../limits/index.ts";
+import { forEachWindow, PLAN_LIMITS, SHORT_WINDOWS, WINDOWS } from "../keys/plans.ts";
+import { usageBody } from "../keys/usage/usage-body.ts";
+import type { Outlook } from "../limits/index.ts";
 import type { NewPet, Pet } from "../pets/schema.ts";
 
 /** A value as JSON, in which int64 are numbers. */
@@ -23,19 +24,29 @@ export const EXAMPLE_PETS = {
   bello: { id: 5, name: "Bello", categoryId: 1 },
 } satisfies Record<string, AsJson<Pet>>;
 
+/** All examples are of this time: 20 November 2026, 12:34:20 UTC. */
+export const EXAMPLE_MS = Date.UTC(2026, 10, 20, 12, 34, 20);
+
 /** A Free key after its first request. */
-export const EXAMPLE_USAGE: UsageBody = {
-  plan: "free",
-  minute: { limit: 60, used: 1, remaining: 59, reset: 1795178100 },
-  day: { limit: 1000, used: 1, remaining: 999, reset: 1795219200 },
-  bannedUntil: null,
-  days: Array.from({ length: DAYS_KEPT }, (_, index) => {
-    const daysAgo = DAYS_KEPT - 1 - index;
-    const date = isoDate(new Date(Date.UTC(2026, 10, 20 - daysAgo)));
-    const admitted = daysAgo === 0 ? 1 : 0;
-    return { date, admitted, refusedByMinute: 0, refusedByDay: 0, busiestMinute: admitted };
+export const EXAMPLE_OUTLOOK: Outlook = {
+  admitted: true,
+  nowMs: EXAMPLE_MS,
+  windows: forEachWindow((name) => {
+    const seconds = WINDOWS[name];
+    const startMs = EXAMPLE_MS - (EXAMPLE_MS % (seconds * 1000));
+    return { seconds, startMs, used: 1, limit: PLAN_LIMITS.free[name] };
   }),
 };
+export const EXAMPLE_USAGE = usageBody("free", EXAMPLE_OUTLOOK, [
+  {
+    date: isoDate(new Date(EXAMPLE_MS)),
+    admitted: 1,
+    refusedBy: {},
+    busiest: Object.fromEntries(SHORT_WINDOWS.map((name) => [name, 1])),
+    lastAdmittedMs: EXAMPLE_MS,
+    lastRefusedMs: 0,
+  },
+]);
 
 /** A pet as a client sends it. */
 export function newPet<Pet extends { id: number }>({ id: _, ...pet }: Pet): Omit<Pet, "id"> {

@@ -4,7 +4,7 @@ import { ERROR_STATUS, type ErrorCode } from "../http/errors.ts";
 import { HEADER } from "../http/header-names.ts";
 import { ID_LENGTH } from "../http/request-context.ts";
 import { PREFERENCE } from "../http/server-timing.ts";
-import { PLAN_LIMITS } from "../keys/plans.ts";
+import { PLAN_LIMITS, WINDOW_NAMES } from "../keys/plans.ts";
 import {
   BAN_GRACE_MS,
   BAN_MS,
@@ -47,12 +47,12 @@ const VALUES: Record<string, string> = {
   idempotencyHours: `${RETENTION_MS / 3_600_000}`,
   deprecatedAt: longDate(DEPRECATED_AT),
   removedAt: longDate(REMOVED_AT),
+  windows: new Intl.ListFormat("en-GB").format(WINDOW_NAMES.map((name) => `the UTC ${name}`)),
   plans: table(
-    ["Plan", "Requests per minute", "Requests per day"],
+    ["Plan", ...WINDOW_NAMES.map((name) => `Requests per ${name}`)],
     Object.entries(PLAN_LIMITS).map(([plan, limits]) => [
       plan[0]?.toUpperCase() + plan.slice(1),
-      limits?.minute.toLocaleString("en") ?? "as agreed",
-      limits?.day.toLocaleString("en") ?? "as agreed",
+      ...WINDOW_NAMES.map((name) => limits?.[name].toLocaleString("en") ?? "as agreed"),
     ]),
   ),
   errors: table(

@@ -1,13 +1,13 @@
-// The response headers of the published document. The examples are from the first request of a Free key, sent on 20 November 2026
-// at 12:34:20 UTC.
+// The response headers of the published document. The examples are from the first request of a Free key.
 
 import { HEADER } from "../http/header-names.ts";
 import { methodsOf } from "../http/operations.ts";
 import { ACCEPTABLE_ID, ID_LENGTH } from "../http/request-context.ts";
 import { PREFERENCE } from "../http/server-timing.ts";
-import { DECIDED_BY } from "../limits/index.ts";
+import { WINDOWS } from "../keys/plans.ts";
+import { DECIDED_BY, headersOf } from "../limits/index.ts";
 import { DEPRECATION, deprecationLink, REMOVED_AT, SUNSET } from "../pets/deprecation.ts";
-import { isoDate } from "./examples.ts";
+import { EXAMPLE_OUTLOOK, isoDate } from "./examples.ts";
 import type { JsonSchema } from "./schemas.ts";
 
 interface Header {
@@ -20,34 +20,43 @@ interface Header {
 
 const integer = (minimum: number): JsonSchema => ({ type: "integer", minimum });
 
+const EXAMPLE_HEADERS = headersOf(EXAMPLE_OUTLOOK);
+const exampleOf = (name: string) => Number(EXAMPLE_HEADERS[name]);
+
+/** The windows of a key, or the minute of an address. */
+function windowsPattern(parameters: (seconds: number) => string): string {
+  const all = Object.entries(WINDOWS).map(([name, seconds]) => `"${name}";${parameters(seconds)}`);
+  return `^("minute";${parameters(60)}|${all.join(", ")})$`;
+}
+
 export const HEADERS = {
   [HEADER.rateLimitLimit]: {
     description:
-      "Limit of the tighter window: the one with fewer requests remaining, the day if tied; during a ban the minute, unless the day is used up until after it. Without a valid key, the limit per minute of the client's address.",
+      "Limit of the tightest window: the one with the fewest requests remaining, the longest if tied; during a ban the shortest, unless another one is used up until after it. Without a valid key, the limit per minute of the client's address.",
     schema: integer(1),
-    example: 60,
+    example: exampleOf(HEADER.rateLimitLimit),
   },
   [HEADER.rateLimitRemaining]: {
     description: "Requests remaining in that window; 0 during a ban.",
     schema: integer(0),
-    example: 59,
+    example: exampleOf(HEADER.rateLimitRemaining),
   },
   [HEADER.rateLimitReset]: {
     description: "When that window has requests again (Unix time in seconds).",
     schema: integer(0),
-    example: 1795178100,
+    example: exampleOf(HEADER.rateLimitReset),
   },
   [HEADER.rateLimit]: {
     description:
-      "Both windows of the key, or the minute of the client's address without a valid key: requests remaining (`r`) and seconds until reset (`t`). Structured field of draft-ietf-httpapi-ratelimit-headers.",
-    schema: { type: "string", pattern: '^"minute";r=\\d+;t=\\d+(, "day";r=\\d+;t=\\d+)?$' },
-    example: '"minute";r=59;t=40, "day";r=999;t=41140',
+      "All windows of the key, the shortest first, or the minute of the client's address without a valid key: requests remaining (`r`) and seconds until reset (`t`). Structured field of draft-ietf-httpapi-ratelimit-headers.",
+    schema: { type: "string", pattern: windowsPattern(() => "r=\\d+;t=\\d+") },
+    example: EXAMPLE_HEADERS[HEADER.rateLimit] ?? "",
   },
   [HEADER.rateLimitPolicy]: {
     description:
       "The same windows: limit (`q`) and length in seconds (`w`). Structured field of the same draft.",
-    schema: { type: "string", pattern: '^"minute";q=\\d+;w=60(, "day";q=\\d+;w=86400)?$' },
-    example: '"minute";q=60;w=60, "day";q=1000;w=86400',
+    schema: { type: "string", pattern: windowsPattern((seconds) => `q=\\d+;w=${seconds}`) },
+    example: EXAMPLE_HEADERS[HEADER.rateLimitPolicy] ?? "",
   },
   [HEADER.requestId]: {
     description: `ID of the request: the client's own if it sent ${ID_LENGTH.min} to ${ID_LENGTH.max} of \`A-Z a-z 0-9 _ -\`, otherwise a generated one. Quote it when you report a problem.`,

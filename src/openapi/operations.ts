@@ -177,7 +177,7 @@ const getPet = {
 const getUsage = {
   tags: ["Usage"],
   summary: "Get the usage of the key",
-  description: `The plan of the key, both windows, the ban if there is one, and the requests on each of the last ${DAYS_KEPT} UTC days. This request consumes nothing, and works while the key is limited or banned. The data may be up to ${MAX_USAGE_AGE_MS / 1000} s old.`,
+  description: `The plan of the key, all windows, the ban if there is one, and the requests on each of the last ${DAYS_KEPT} UTC days. This request consumes nothing, and works while the key is limited or banned. The data may be up to ${MAX_USAGE_AGE_MS / 1000} s old.`,
   parameters: [PREFER],
   responses: {
     200: success("The usage of the key.", schemaRef("Usage"), ["Cache-Control"], {

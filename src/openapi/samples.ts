@@ -102,8 +102,8 @@ print(response.json())`,
     `curl -i "${origin}/v1/usage" -H "Authorization: Bearer ${key}"`,
 
     `${CLIENT}
-const { plan, minute, day } = await petstore.usage();
-console.log(plan, minute.remaining, day.remaining);`,
+const { plan, windows } = await petstore.usage();
+for (const [name, { remaining }] of Object.entries(windows)) console.log(plan, name, remaining);`,
 
     `import requests
 
@@ -111,7 +111,8 @@ headers = {"Authorization": "Bearer ${key}"}
 response = requests.get("${origin}/v1/usage", headers=headers, timeout=10)
 response.raise_for_status()
 usage = response.json()
-print(usage["plan"], usage["minute"]["remaining"], usage["day"]["remaining"])`,
+for name, window in usage["windows"].items():
+    print(usage["plan"], name, window["remaining"])`,
   ),
 } satisfies Record<OperationId, Sample[]>;
 

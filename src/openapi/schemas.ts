@@ -4,7 +4,7 @@
 
 import * as z from "zod/mini";
 import { ERROR_STATUS, type ErrorCode } from "../http/errors.ts";
-import { PLANS } from "../keys/plans.ts";
+import { forEachWindow, PLANS, SHORT_WINDOWS } from "../keys/plans.ts";
 import type { UsageBody } from "../keys/usage/usage-body.ts";
 import { DAYS_KEPT, MAX_LIMIT } from "../limits/index.ts";
 import { MAX_PAGE_SIZE, NewPet, PET_STATUSES, Pet } from "../pets/schema.ts";
@@ -39,18 +39,28 @@ const UsageWindow = z.strictObject({
   reset: count("Start of the next window (Unix time in seconds)."),
 });
 
+const UsageWindows = z.strictObject(forEachWindow(() => UsageWindow));
+
+const Refused = z.strictObject(
+  forEachWindow((name) => count(`Requests refused because the ${name}'s limit was used up.`)),
+);
+
+const Busiest = z.strictObject(
+  Object.fromEntries(
+    SHORT_WINDOWS.map((name) => [name, count(`The most requests, admitted and refused, in one ${name}.`)]),
+  ),
+);
+
 const UsageDay = z.strictObject({
   date: z.string().check(z.meta({ format: "date", description: "The UTC day." })),
   admitted: count("Admitted requests."),
-  refusedByMinute: count("Requests refused because the minute's limit was used up."),
-  refusedByDay: count("Requests refused because the day's limit was used up."),
-  busiestMinute: count("The most requests, admitted and refused, in one minute of the day."),
+  refusedBy: Refused,
+  busiest: Busiest,
 });
 
 const Usage = z.strictObject({
   plan: z.enum(PLANS).check(z.meta({ description: "The plan of the key." })),
-  minute: UsageWindow,
-  day: UsageWindow,
+  windows: UsageWindows,
   bannedUntil: z
     .nullable(z.int().check(z.gte(0)))
     .check(z.meta({ description: "End of the ban (Unix time in seconds), or null." })),
@@ -69,7 +79,10 @@ const NAMED = {
   Pet: [Pet, "A pet for sale. Optional fields that were not given are absent."],
   PetStatus: [z.enum(PET_STATUSES), "Sales status of a pet."],
   Error: [ApiErrorBody, "The body of every error: exactly these three fields."],
-  UsageWindow: [UsageWindow, "One window: the current UTC minute, or the current UTC day."],
+  UsageWindow: [UsageWindow, "One window, such as the current UTC day."],
+  UsageWindows: [UsageWindows, "The windows of now, the shortest first."],
+  Refused: [Refused, "Refused requests, by the window whose limit was used up."],
+  Busiest: [Busiest, "The fullest windows of a day, of those that are shorter than a day."],
   UsageDay: [UsageDay, "Requests of a key on one UTC day."],
   Usage: [Usage, "Usage of a key."],
 } as const satisfies Record<string, readonly [z.ZodMiniType, string]>;

@@ -5,11 +5,10 @@
 // leave keys without a row, whose secrets nobody has. In a full database, the changes that incidents need are made without their row.
 
 import { DatabaseFull, write } from "../d1/statements.ts";
-import type { Plan } from "../keys/plans.ts";
+import type { Limits, Plan } from "../keys/plans.ts";
 import { MAX_REPLACED_SECRETS, stateOf } from "../keys/record.ts";
 import { newKeyId, newSecret } from "../keys/secret.ts";
 import { sha256 } from "../lib/sha256.ts";
-import type { Limits } from "../limits/index.ts";
 import {
   creationText,
   effectiveLimits,
@@ -62,9 +61,9 @@ export type Outcome<More = unknown> = (More & Accepted) | Refused;
 
 /** ?1: the keys as JSON, ?2: now. */
 const insertKeys = (unlessNamed: boolean) => `
-  INSERT INTO keys (id, name, folded_name, plan, per_minute, per_day, last_four, created_at_ms, bans_lifted_until_ms,
+  INSERT INTO keys (id, name, folded_name, plan, limits, last_four, created_at_ms, bans_lifted_until_ms,
     expires_at_ms, hash)
-  SELECT value ->> 'id', value ->> 'name', value ->> 'folded', value ->> 'plan', value ->> 'perMinute', value ->> 'perDay',
+  SELECT value ->> 'id', value ->> 'name', value ->> 'folded', value ->> 'plan', value ->> 'limits',
     value ->> 'lastFour', ?2, ?2, value ->> 'expiresAtMs', unhex(value ->> 'hash')
   FROM json_each(?1)
   ${unlessNamed ? "WHERE NOT EXISTS (SELECT 1 FROM keys WHERE folded_name = value ->> 'folded')" : ""}`;
@@ -86,10 +85,18 @@ export async function createKeys(
     const secret = newSecret(id);
     secrets.set(id, secret);
     const limits = effectiveLimits(plan, own);
-    const [perMinute, perDay] = ownLimits(plan, limits);
     const created = creationText(plan, limits, expiresAtMs);
     const ofSecret = { lastFour: lastFourOf(secret), hash: sha256(secret) };
-    return { id, name, folded: foldName(name), plan, perMinute, perDay, expiresAtMs, created, ...ofSecret };
+    return {
+      id,
+      name,
+      folded: foldName(name),
+      plan,
+      limits: ownLimits(plan, limits),
+      expiresAtMs,
+      created,
+      ...ofSecret,
+    };
   });
   const json = JSON.stringify(rows);
   const insert = database.prepare(insertKeys(unlessNamed)).bind(json, nowMs);

@@ -1,11 +1,18 @@
 // The kinds of change of a key: what each sets, which keys it may change, and how it is recorded. admin.ts makes the changes.
 // Recorded values are texts for people: a plan with its limits, a name, the last four characters of a secret, or a time.
 
-import { limitsOf, PLANS_WITH_OWN_LIMITS, type Plan } from "../keys/plans.ts";
+import {
+  forEachWindow,
+  type Limits,
+  limitsOf,
+  PLANS_WITH_OWN_LIMITS,
+  type Plan,
+  shortLimitsText,
+} from "../keys/plans.ts";
 import { BANNED } from "../keys/reports.ts";
 import { formatTime } from "../lib/rfc3339.ts";
 import { sha256 } from "../lib/sha256.ts";
-import { banEndMs, type Limits } from "../limits/index.ts";
+import { banEndMs } from "../limits/index.ts";
 import { foldName } from "./names.ts";
 
 /**
@@ -71,10 +78,10 @@ export const KEY_CHANGES = {
   }),
   plan: kind<[plan: Plan, own: Limits | undefined]>({
     where: NOT_ENDED,
-    differs: "plan <> ?4 OR per_minute IS NOT ?5 OR per_day IS NOT ?6",
-    set: { plan: "?4", per_minute: "?5", per_day: "?6" },
-    parameters: (_, plan, own) => [plan, ...ownLimits(plan, own)],
-    from: "plan || ifnull(' ' || per_minute || '/min ' || per_day || '/day', '')",
+    differs: "plan <> ?4 OR limits IS NOT ?5",
+    set: { plan: "?4", limits: "?5" },
+    parameters: (_, plan, own) => [plan, ownLimits(plan, own)],
+    from: "concat_ws(' ', plan, (SELECT group_concat(value || '/' || key, ' ') FROM json_each(limits)))",
     to: planText,
   }),
   // All secrets that it replaces are good until `goodUntilMs` at most.
@@ -165,11 +172,11 @@ export function creationText(plan: Plan, limits: Limits, expiresAtMs: number | n
 
 export const lastFourOf = (secret: string) => secret.slice(-4);
 
-/** The limits to store: none if the code has those of the plan. Throws if the plan needs them. */
-export function ownLimits(plan: Plan, limits: Limits | undefined): [number, number] | [null, null] {
-  if (!PLANS_WITH_OWN_LIMITS.includes(plan)) return [null, null];
-  const { minute, day } = effectiveLimits(plan, limits);
-  return [minute, day];
+/** The limits to store, as JSON: none if the code has those of the plan. Throws if the plan needs them. */
+export function ownLimits(plan: Plan, limits: Limits | undefined): string | null {
+  if (!PLANS_WITH_OWN_LIMITS.includes(plan)) return null;
+  const own = effectiveLimits(plan, limits);
+  return JSON.stringify(forEachWindow((name) => own[name]));
 }
 
 /** The limits of a key of this plan. Throws if the plan needs limits of its own. */
@@ -182,5 +189,5 @@ export function effectiveLimits(plan: Plan, own: Limits | undefined): Limits {
 /** A plan, with the limits that are the key's own. As the SQL of `plan`. */
 export function planText(plan: string, limits: Limits | undefined): string {
   const isOwn = limits !== undefined && PLANS_WITH_OWN_LIMITS.includes(plan);
-  return isOwn ? `${plan} ${limits.minute}/min ${limits.day}/day` : plan;
+  return isOwn ? `${plan} ${shortLimitsText(limits)}` : plan;
 }

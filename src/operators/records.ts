@@ -1,12 +1,12 @@
 // What operators read about keys: records with bans and graces, and the record of changes. All times are Unix time in milliseconds.
 
 import { read } from "../d1/statements.ts";
-import type { Plan } from "../keys/plans.ts";
+import type { Limits, Plan } from "../keys/plans.ts";
 import type { Key } from "../keys/record.ts";
 import { BANNED } from "../keys/reports.ts";
 import { KEY_COLUMNS, limitsOfRow, type Row } from "../keys/store.ts";
 import { formatDate } from "../lib/rfc3339.ts";
-import { DAY_MS, type Limits } from "../limits/index.ts";
+import { DAY_MS } from "../limits/index.ts";
 import { type KeyChange, SUSPENSION_REASON } from "./changes.ts";
 import { foldName, readByName } from "./names.ts";
 
@@ -139,9 +139,9 @@ export function selectKeys(database: D1Database, nowMs: number, query: ListQuery
 /** The keys that `selectKeys` has selected, and how many keys match. */
 export function listedKeys({ results }: D1Result) {
   const rows = results as Selected[];
-  const keys = rows.map(({ states, foldedName: _, total: __, perMinute, perDay, ...key }) => ({
+  const keys = rows.map(({ states, foldedName: _, total: __, ...key }) => ({
     ...key,
-    limits: limitsOfRow({ plan: key.plan, perMinute, perDay }),
+    limits: limitsOfRow(key),
     states: states.split(" ") as ListState[],
   }));
   return { keys, total: rows[0]?.total ?? 0 };

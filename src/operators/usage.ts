@@ -3,7 +3,7 @@
 
 import { deleteInSteps } from "../d1/delete-in-steps.ts";
 import { read, writeIdempotent } from "../d1/statements.ts";
-import { PLAN_LIMITS } from "../keys/plans.ts";
+import { PLAN_LIMITS, SHORT_WINDOWS, WINDOW_NAMES, type WindowName } from "../keys/plans.ts";
 import { formatDate } from "../lib/rfc3339.ts";
 import { DAY_MS } from "../limits/index.ts";
 import { readByName } from "./names.ts";
@@ -19,11 +19,10 @@ const ALERTED_LATE_MS = 3_600_000;
 /** Requests in a time. A correction can make a count negative. */
 export interface Requests {
   admitted: number;
-  /** Refused because the limit of the minute or of the day was used up. */
-  refusedMinute: number;
-  refusedDay: number;
-  /** The most requests in one minute; null without requests. */
-  busiestMinute: number | null;
+  /** Refused because the limit of this window was used up. */
+  refusedBy: Record<WindowName, number>;
+  /** The most requests in one window that is shorter than a day; null without requests. */
+  busiest: Record<string, number | null>;
   lastAdmittedMs: number | null;
   lastRefusedMs: number | null;
 }
@@ -38,18 +37,23 @@ export interface KeyUsage extends Requests {
 
 export type DayUsage = Requests & { date: string };
 
+/** SQL of a JSON object by window. */
+const byWindow = (names: WindowName[], sql: (name: WindowName) => string) =>
+  `json_object(${names.map((name) => `'${name}', ${sql(name)}`)})`;
+const refusedBy = (name: WindowName) => `total(refused_by ->> '${name}')`;
+
 const REQUESTS = `
-  total(admitted) AS admitted, total(refused_minute) AS refusedMinute, total(refused_day) AS refusedDay,
-  max(busiest_minute) AS busiestMinute, max(last_admitted_ms) AS lastAdmittedMs, max(last_refused_ms) AS lastRefusedMs`;
+  total(admitted) AS admitted, ${WINDOW_NAMES.map(refusedBy).join(" + ")} AS refused, ${byWindow(WINDOW_NAMES, refusedBy)} AS refusedBy,
+  ${byWindow(SHORT_WINDOWS, (name) => `max(busiest ->> '${name}')`)} AS busiest, max(last_admitted_ms) AS lastAdmittedMs, max(last_refused_ms) AS lastRefusedMs`;
 
 /** The limit per day that the key has now. */
 const DAY_LIMIT = `CASE plan ${Object.entries(PLAN_LIMITS)
-  .map(([plan, limits]) => `WHEN '${plan}' THEN ${limits?.day ?? "per_day"}`)
+  .map(([plan, limits]) => `WHEN '${plan}' THEN ${limits?.day ?? "limits ->> 'day'"}`)
   .join(" ")} END`;
 
 const ORDERS = {
   admitted: "admitted DESC",
-  refused: "refusedMinute + refusedDay DESC",
+  refused: "refused DESC",
   share: "share DESC",
   "last-used": "max(ifnull(lastAdmittedMs, 0), ifnull(lastRefusedMs, 0)) DESC",
   name: "name IS NULL, folded_name, name",
@@ -96,6 +100,14 @@ const DELETE_OLD = `
   DELETE FROM key_usage WHERE (day, key_id, object) IN
   (SELECT day, key_id, object FROM key_usage WHERE day < ?1 ORDER BY day LIMIT ?2)`;
 
+/** A row: its records by window are JSON, and `refused` is their sum. */
+type InJson<Used extends Requests> = Omit<Used, "refusedBy" | "busiest"> &
+  Record<"refusedBy" | "busiest", string> & { refused: number };
+
+function fromJson<Used extends Requests>({ refused: _, ...row }: InJson<Used>): Used {
+  return { ...row, refusedBy: JSON.parse(row.refusedBy), busiest: JSON.parse(row.busiest) } as never;
+}
+
 /** The keys that were used on the last days, and how many they are. `limit` is -1 for all. */
 export async function listUsage(
   database: D1Database,
@@ -103,11 +115,11 @@ export async function listUsage(
   { days, sort, limit }: { days: number; sort: UsageOrder; limit: number },
 ) {
   const statement = database.prepare(listUsed(sort)).bind(dayOf(nowMs, days - 1), dayOf(nowMs), limit);
-  type Row = KeyUsage & { most: number; total: number };
+  type Row = InJson<KeyUsage> & { most: number; total: number };
   const { results } = await (sort === "name"
     ? readByName<Row>(database, statement)
     : read(() => statement.all<Row>()));
-  const keys: KeyUsage[] = results.map(({ most: _, total: __, ...key }) => key);
+  const keys = results.map(({ most: _, total: __, ...row }) => fromJson<KeyUsage>(row));
   return { keys, total: results[0]?.total ?? 0 };
 }
 
@@ -120,7 +132,8 @@ export async function listDays(
 ): Promise<DayUsage[]> {
   const dates = Array.from({ length: days }, (_, before) => dayOf(nowMs, before));
   const statement = database.prepare(SELECT_DAYS).bind(id, JSON.stringify(dates));
-  return (await read(() => statement.all<DayUsage>())).results;
+  const { results } = await read(() => statement.all<InJson<DayUsage>>());
+  return results.map((row) => fromJson<DayUsage>(row));
 }
 
 /** Of these keys, those without a recorded request since their secret was made. The last minutes are not recorded yet. */

@@ -89,7 +89,7 @@ async function fill({ keys, pets }: Databases): Promise<void> {
   }
   await run(keys, "UPDATE key_changes SET from_value = '', to_value = char(0) WHERE id = 3");
   const usage =
-    "SELECT '2026-11-20', printf('%0500d', i), 'a', i, 9007199254740993, 0, 0, 0, NULL, i, 80 FROM n";
+    "SELECT '2026-11-20', printf('%0500d', i), 'a', i, 9007199254740993, '{}', '{}', NULL, i, 80 FROM n";
   await run(keys, `INSERT INTO key_usage ${numbers(1_900)} ${usage}`);
   await run(keys, "INSERT INTO pet_restores VALUES (1, 'jo', '0', NULL, 9223372036854775807, 2)");
 }
@@ -388,7 +388,7 @@ describe("a file is refused before anything is written if", () => {
   });
 
   const KEY = {
-    ...{ id: "key_a", name: "a", plan: "free", per_minute: null, per_day: null, hash: "00".repeat(32) },
+    ...{ id: "key_a", name: "a", plan: "free", limits: null, hash: "00".repeat(32) },
     ...{ last_four: "abcd", created_at_ms: 1 },
   };
   const LAYOUT = {
@@ -462,7 +462,7 @@ it("--only leaves the other database as it is", async () => {
 
 it("usage that a running service has recorded since keeps no restore back, and is not replaced", async () => {
   await migrate(target.keys, "keys");
-  const recorded = "'2026-11-20', printf('%0500d', 7), 'a', 8, 1, 2, 3, 4, 5, 6, 0";
+  const recorded = "'2026-11-20', printf('%0500d', 7), 'a', 8, 1, '{}', '{}', 5, 6, 0";
   await run(target.keys, `INSERT INTO key_usage VALUES (${recorded})`);
   expect(await restore(backup)).toMatchObject({ exitCode: 0 });
   const found = await run(

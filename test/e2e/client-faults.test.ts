@@ -188,5 +188,5 @@ it.each([
       expect(call.reason).toMatchObject({ name: "RateLimitError", attempts: 0 });
   expect(statuses).not.toContain(429);
   // They used what was left.
-  expect((await store.usage()).day).toMatchObject({ used: LIMIT });
+  expect((await store.usage()).windows.day).toMatchObject({ used: LIMIT });
 });

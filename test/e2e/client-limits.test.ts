@@ -42,7 +42,7 @@ it("900 creations at once with a limit of 60: at most 4 are refused, no ban, and
   const refused = answers.filter((answer) => answer !== "created");
   expect(refused.length).toBeLessThanOrEqual(4);
   expect(refused).toEqual(Array(refused.length).fill("rate_limit_exceeded"));
-  expect(usage).toMatchObject({ bannedUntil: null, day: { used: 60 } });
+  expect(usage).toMatchObject({ bannedUntil: null, windows: { day: { used: 60 } } });
   expect(created).toHaveLength(answers.length - refused.length);
   for (const error of errors)
     expect(error).toMatchObject({ name: "RateLimitError", code: "rate_limit_exceeded" });
@@ -68,7 +68,7 @@ it("20,000 calls at once are sent in their order, 4 at a time, until nothing is 
   expect(sent).toEqual(names.slice(0, sent.length));
   expect(created.map(({ name }) => name)).toEqual(sent);
   expect(new Set(answers)).toEqual(new Set(["created"]));
-  expect(usage).toMatchObject({ day: { used: 400 } });
+  expect(usage).toMatchObject({ windows: { day: { used: 400 } } });
   expect(new Set(errors.map(({ name, attempts }) => `${name} ${attempts}`))).toEqual(
     new Set(["RateLimitError 0"]),
   );

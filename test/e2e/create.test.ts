@@ -175,7 +175,7 @@ describe("./petstore keys create --from", () => {
     expect(stdout.match(/pet_\w{50}/g)?.map(sha256)).toEqual([jo?.hash, ann?.hash]);
     expect(stderr).toContain("\nCreated 2 keys, which are shown only once. Lines skipped: 0.\n");
     const changes = await runPetstore(`keys log ${jo?.id} --json --remote`);
-    const to = "enterprise 50/min 1000/day, expires 2099-12-31T00:00:00Z";
+    const to = "enterprise 50/minute 1000/day, expires 2099-12-31T00:00:00Z";
     expect(JSON.parse(changes.stdout)).toMatchObject([{ change: "created", to, by: "Maria" }]);
   });
 
@@ -271,7 +271,7 @@ describe("./petstore keys create --from", () => {
     const other = await create("twin");
     // A later key that is revoked does not stand for the one that works.
     for (const { id } of [ended, await create("used")]) await revokeKey(database, id, operator());
-    const usage = "INSERT INTO key_usage VALUES (?1, ?2, 'a', 1, 1, 0, 0, 1, ?3, NULL, 0)";
+    const usage = "INSERT INTO key_usage VALUES (?1, ?2, 'a', 1, 1, '{}', '{}', ?3, NULL, 0)";
     const today = new Date().toISOString().slice(0, 10);
     await database.prepare(usage).bind(today, used.id, Date.now()).run();
     const path = await fileOf(
@@ -296,7 +296,7 @@ describe("./petstore keys create --from", () => {
       `line 3 differs from ${owner(used)}: it expires never, in the file 2099-12-31T00:00:00Z`,
       `line 3 differs from ${owner(used)}: its plan is free, in the file pro`,
       `line 4 differs from ${owner(ended)}, revoked: for good; its name is free for keys create, but a file makes no second key of a name`,
-      `line 5 differs from ${owner(agreed)}, never used: its plan is enterprise 5/min 50/day, in the file enterprise 5/min 60/day`,
+      `line 5 differs from ${owner(agreed)}, never used: its plan is enterprise 5/minute 50/day, in the file enterprise 5/minute 60/day`,
       `line 6 is there already: ${owner(twin)}, never used, beside 1 key \\(${other.id} "twin"\\) of the same name`,
       "Created 1 key, which is shown only once. Lines skipped: 5.",
       "Never used, by what is recorded up to 10 minutes ago: 3 skipped keys. .*, replace it: ./petstore keys rotate ID --remote; several: ./petstore keys rotate - --yes --remote < ids.txt >> keys.csv",

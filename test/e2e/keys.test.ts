@@ -176,7 +176,7 @@ describe("./petstore keys create", () => {
     });
     expect(listed.stdout).not.toContain(key);
     expect(await rowOf(id)).toMatch(
-      /^key_\w{12} {2}agreed {2}enterprise 7\/min 1000000000\/day {2}\w{4} {2}2099-\S+Z {2}active$/,
+      /^key_\w{12} {2}agreed {2}enterprise 7\/minute 1000000000\/day {2}\w{4} {2}2099-\S+Z {2}active$/,
     );
   });
 
@@ -365,8 +365,8 @@ it("every change is recorded, with the values before and after, and who made it"
   await writeBans(id, 1);
   const COMMANDS = [
     ["rename ID Ann&Jo", "renamed: Ann's shop → Ann&Jo"],
-    ["plan ID enterprise --per-minute 7 --per-day 70", "plan: free → enterprise 7/min 70/day"],
-    ["plan ID pro", "plan: enterprise 7/min 70/day → pro"],
+    ["plan ID enterprise --per-minute 7 --per-day 70", "plan: free → enterprise 7/minute 70/day"],
+    ["plan ID pro", "plan: enterprise 7/minute 70/day → pro"],
     ["expire ID 2099-01-31", "expiry: never → 2099-01-31T00:00:00Z"],
     ["expire ID never", "expiry: 2099-01-31T00:00:00Z → never"],
     ["rotate ID --yes", `rotated: ${lastFour} → \\w{4}`],

@@ -12,11 +12,10 @@ const [folder = "docs"] = process.argv.slice(2);
 const PAST_DAYS = EXAMPLE_USAGE.days.slice(0, -1).map(({ date }, index) => {
   const isQuiet = index % 7 === 1 || index % 7 === 2;
   const sent = Math.round((isQuiet ? 150 : 700) + 400 * Math.sin(index) ** 2);
-  const refusedByMinute = index % 5 === 0 ? 120 : 0;
+  const minute = index % 5 === 0 ? 120 : 0;
   const refusals = {
-    refusedByMinute,
-    refusedByDay: Math.max(0, sent - 1000),
-    busiestMinute: 40 + refusedByMinute,
+    refusedBy: { minute, day: Math.max(0, sent - 1000) },
+    busiest: { minute: 40 + minute },
   };
   return { date, admitted: Math.min(1000, sent), ...refusals };
 });

@@ -40,11 +40,13 @@ type Counts = [admitted: number, refusedMinute: number, refusedDay: number];
 /** The requests of a key on a day, as one object counted them; the last ones came a second and two after the day's beginning. */
 async function use(keys: D1Database, id: string, day: string, counts: Counts, object = "a"): Promise<void> {
   const [admitted, refusedMinute, refusedDay] = counts;
+  const refusedBy = { minute: refusedMinute, day: refusedDay };
+  const busiest = { minute: admitted + refusedMinute };
   const startMs = Date.parse(day);
   const times = [startMs + 1_000, refusedMinute + refusedDay > 0 ? startMs + 2_000 : null];
   await keys
-    .prepare("INSERT INTO key_usage VALUES (?1, ?2, ?3, 1, ?4, ?5, ?6, ?7, ?8, ?9, 0)")
-    .bind(day, id, object, admitted, refusedMinute, refusedDay, admitted + refusedMinute, ...times)
+    .prepare("INSERT INTO key_usage VALUES (?1, ?2, ?3, 1, ?4, ?5, ?6, ?7, ?8, 0)")
+    .bind(day, id, object, admitted, JSON.stringify(refusedBy), JSON.stringify(busiest), ...times)
     .run();
 }
 
@@ -72,7 +74,7 @@ ${ann}  Ann   free     1,000                  7       2    50%  ${today}T00:00:0
   expect(await json("usage --days 2 --sort share")).toEqual([
     {
       ...{ id: ann, name: "Ann", plan: "free", share: 0.5 },
-      ...{ admitted: 1_000, refusedMinute: 7, refusedDay: 2, busiestMinute: 501 },
+      ...{ admitted: 1_000, refusedBy: { minute: 7, day: 2 }, busiest: { minute: 501 } },
       ...{ lastAdmittedAt: `${today}T00:00:01Z`, lastRefusedAt: `${today}T00:00:02Z` },
     },
     expect.objectContaining({ id: jo, share: 0.1234, lastRefusedAt: null }),
@@ -146,7 +148,7 @@ ${today}          15                    4         1  ${"#".repeat(15)}----x
 `,
   );
   const [first, second] = await json(`usage ${id} --days 3`);
-  const counts = { admitted: 0, refusedMinute: 0, refusedDay: 0, busiestMinute: null };
+  const counts = { admitted: 0, refusedBy: { minute: 0, day: 0 }, busiest: { minute: null } };
   expect(second).toEqual({ date: yesterday, ...counts, lastAdmittedAt: null, lastRefusedAt: null });
   expect(first).toMatchObject({ date: before, admitted: 1, lastAdmittedAt: `${before}T00:00:01Z` });
   expect(await run("usage key_000000000000")).toMatchObject({
@@ -194,7 +196,7 @@ it("keys show answers why a client was refused: counts of today, limits and sinc
   const details = await json(`keys show ${id}`);
   expect(details).toMatchObject({ limitsSince: formatTime(at), lastBanAt: formatTime(at + 1_000) });
   expect(details).toMatchObject({ suspension: null, lastRefusedAt: `${today}T00:00:02Z` });
-  expect(details.days.slice(-2)).toMatchObject([{ admitted: 9 }, { date: today, refusedDay: 3 }]);
+  expect(details.days.slice(-2)).toMatchObject([{ admitted: 9 }, { date: today, refusedBy: { day: 3 } }]);
   expect(stdout).not.toContain("earlier day");
   const monthAgo = formatTime(todayMs - 30 * DAY_MS).slice(0, 10);
   await use(database, id, monthAgo, [8, 0, 0]);
@@ -226,7 +228,9 @@ it("usage and keys show read a local database alike", async () => {
   await use(keys, id, today, [7, 0, 1]);
   await close();
   const local = (line: string) => runPetstore([...line.split(" "), "--persist-to", state, "--json"]);
-  expect(JSON.parse((await local("usage")).stdout)).toMatchObject([{ id, admitted: 7, refusedDay: 1 }]);
+  expect(JSON.parse((await local("usage")).stdout)).toMatchObject([
+    { id, admitted: 7, refusedBy: { day: 1 } },
+  ]);
   const { days } = JSON.parse((await local(`keys show ${id}`)).stdout);
   expect(days).toHaveLength(7);
   expect(days.at(-1)).toMatchObject({ date: today, admitted: 7 });

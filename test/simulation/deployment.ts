@@ -1,6 +1,7 @@
 // A deployment of the simulation: for a minute, one side's messages, or what the object has stored, are those of another release. Ten isolates
 // send one and a half times the limit of each minute, evenly. The object starts again when the deployment begins and when it ends.
 
+import { longest, shortest } from "../../src/limits/windows.ts";
 import { noNumbersIn } from "../support/fields.ts";
 import { Random } from "./random.ts";
 import { type Alter, FIRST_SECRET, type Isolate, World } from "./world.ts";
@@ -92,7 +93,7 @@ export async function deploy({ alter, lacksIdentify = false }: Options): Promise
     const asked = world.ask(random.pick(...isolates));
     const decision = await asked.catch((error: Error) => void thrown.push(error.message));
     if (!decision?.admitted) return;
-    const minute = (decision.windows.minute.startMs - START_MS) / MINUTE_MS;
+    const minute = (shortest(decision.windows).startMs - START_MS) / MINUTE_MS;
     admitted[minute] += 1;
     firstMs[minute] = Math.min(firstMs[minute], world.time.nowMs - START_MS - minute * MINUTE_MS);
   };
@@ -109,7 +110,7 @@ export async function deploy({ alter, lacksIdentify = false }: Options): Promise
     hanging = undefined;
   });
   await world.run().catch((error: Error) => thrown.push(error.message));
-  const counted = world.usage().status.windows.day.used;
+  const counted = longest(world.usage().status.windows).used;
   return { admitted, counted, firstMs, thrown, broken: world.broken, noNumbers };
 }
 
@@ -147,7 +148,7 @@ export async function costOfRestart({ limit, isolates, rate, ends, resets, seed 
   for (let sent = 0; sent < 2 * requests; sent += 1)
     world.time.after(((sent + random.next()) * MINUTE_MS) / requests, async () => {
       const decision = await world.ask(random.pick(...(running as [Isolate])));
-      if (decision?.admitted && decision.windows.minute.startMs === START_MS + MINUTE_MS) admitted += 1;
+      if (decision?.admitted && shortest(decision.windows).startMs === START_MS + MINUTE_MS) admitted += 1;
     });
   world.time.after(MINUTE_MS + random.int(0, MINUTE_MS / rate), () => {
     if (ends) for (const each of running) world.end(each);

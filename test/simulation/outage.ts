@@ -1,5 +1,6 @@
 // An outage of the object of one key, on virtual time: after three minutes of steady requests, no call is answered until the fifth ends.
 
+import { shortest } from "../../src/limits/windows.ts";
 import { Random } from "./random.ts";
 import { World } from "./world.ts";
 
@@ -55,7 +56,7 @@ export async function admittedInOutage(setting: Setting): Promise<number[]> {
       const isOutage = world.time.nowMs >= START_MS + fromMs;
       const warm = others.slice(isOutage ? 0 : cold);
       const decision = await world.ask(isFirst ? first : random.pick(...(warm.length > 0 ? warm : [first])));
-      const minute = ((decision?.windows.minute.startMs ?? 0) - START_MS) / MINUTE_MS;
+      const minute = ((decision ? shortest(decision.windows).startMs : 0) - START_MS) / MINUTE_MS;
       if (decision?.admitted) admitted[minute] = (admitted[minute] ?? 0) + 1;
     });
   await world.run();

@@ -1,6 +1,7 @@
 // The one file of the simulation that knows how the limiter is built: an isolate, which is asked; the object, which answers calls; what the
 // object stores; and the messages between them.
 
+import type { Limits } from "../../src/keys/plans.ts";
 import { KEY_POLICY, type KeyRecord, type SecretProblem } from "../../src/keys/record.ts";
 import { writeUsage } from "../../src/keys/reports.ts";
 import { credentialOf } from "../../src/keys/secret.ts";
@@ -13,33 +14,50 @@ import { acquire, statusOf } from "../../src/limits/object/acquire.ts";
 import { afterChange, alarmMs, NOTHING_UNWRITTEN } from "../../src/limits/object/alarm.ts";
 import { liftBan } from "../../src/limits/object/bans.ts";
 import { LimitedObject } from "../../src/limits/object/limited-object.ts";
-import { rollOver, UNUSED_QUOTA } from "../../src/limits/object/quota.ts";
+import { rollOver, unusedQuota } from "../../src/limits/object/quota.ts";
 import type { ReadRecord } from "../../src/limits/object/record-reader.ts";
 import { RESERVED_SHARE } from "../../src/limits/object/reservation.ts";
 import type { Memory } from "../../src/limits/object/state.ts";
 import { daysOf } from "../../src/limits/object/totals.ts";
+import type { KeyPolicy } from "../../src/limits/policy.ts";
 import type * as protocol from "../../src/limits/protocol.ts";
 import type { Status, UsableRecord } from "../../src/limits/protocol.ts";
-import type { Decision, KeyWindows, Limits } from "../../src/limits/windows.ts";
+import type { Decision } from "../../src/limits/windows.ts";
 import { KEY_ID, NO_REQUESTS } from "../support/key-record.ts";
 
 export { banEndMs } from "../../src/limits/object/bans.ts";
-export type AcquireAnswer = protocol.AcquireAnswer<KeyRecord>;
+export type AcquireAnswer = protocol.AcquireAnswer<object>;
 export type { AcquireRequest, NoRecord, Status } from "../../src/limits/protocol.ts";
+
+/** An API that counts with the limiter: its policy, and its key for a record of ours. */
+export interface Service {
+  policy: KeyPolicy<object, SecretProblem>;
+  keyOf(record: KeyRecord): object;
+  /** What its keys don't have: changes of a record, by their names in a scenario. */
+  lacks?: readonly string[];
+}
+
+export const PETSTORE: Service = {
+  policy: KEY_POLICY as Service["policy"],
+  keyOf: (record) => record,
+};
 
 /** The decision is absent if the secret is not valid. */
 export type Answer = {
-  caller: callers.Caller<KeyRecord, SecretProblem>;
-  decision?: Decision<KeyWindows> | undefined;
+  caller: callers.Caller<object, SecretProblem>;
+  decision?: Decision | undefined;
 };
 
 /** What an isolate knows of keys. */
 export class IsolatePort {
-  readonly keys: KnownKeys<KeyRecord, SecretProblem>;
+  readonly keys: KnownKeys<object, SecretProblem>;
+  readonly #keyOf: Service["keyOf"];
   readonly #now: () => number;
 
-  constructor(options: Omit<KeysOptions<KeyRecord>, "policy" | "credentialOf">) {
-    this.keys = new KnownKeys({ ...options, policy: KEY_POLICY, credentialOf });
+  constructor({ policy, keyOf }: Service, options: Omit<KeysOptions<KeyRecord>, "policy" | "credentialOf">) {
+    const load = async (id: string) => keyOf((await options.load(id)) as KeyRecord);
+    this.keys = new KnownKeys({ ...options, load, policy, credentialOf });
+    this.#keyOf = keyOf;
     this.#now = options.runtime.now;
   }
 
@@ -69,16 +87,18 @@ export class IsolatePort {
   }
 
   /** Hands over a record that was asked for at `sentMs`. */
-  learnRecord(answer: UsableRecord<KeyRecord>, sentMs: number): void {
-    this.#client.state.learnRecord(answer, sentMs, this.#now());
+  learnRecord({ record, usableMs }: UsableRecord<KeyRecord>, sentMs: number): void {
+    const key = record && this.#keyOf(record);
+    this.#client.state.learnRecord({ record: key, usableMs }, sentMs, this.#now());
   }
 }
 
 /** What the object has in memory, and what it stores. */
 export type { Memory } from "../../src/limits/object/state.ts";
-export type Stored = Memory & { read: ReadRecord<KeyRecord> | undefined };
+export type Stored = Memory & { read: ReadRecord<object> | undefined };
 
 export interface ObjectOptions {
+  service: Service;
   storage: { kv: object; setAlarm: (atMs: number) => void };
   database: object;
   runtime: Runtime;
@@ -90,15 +110,23 @@ export interface ObjectOptions {
 }
 
 /** A life of the key's object. */
-export function newObject({ storage, database, reservedShare = RESERVED_SHARE, ...rest }: ObjectOptions) {
+export function newObject({
+  service,
+  storage,
+  database,
+  reservedShare = RESERVED_SHARE,
+  load,
+  ...rest
+}: ObjectOptions) {
   const ctx = { storage, id: { name: KEY_ID, toString: () => "an object" } };
   return new LimitedObject(ctx as never, {
-    ...{ ...rest, reservedShare, policy: KEY_POLICY },
+    ...{ ...rest, reservedShare, policy: service.policy },
+    load: async () => service.keyOf(await load()),
     onUsage: (usage) => writeUsage(database as D1Database, usage),
   });
 }
 
-export type LimiterObject = Pick<LimitedObject<KeyRecord>, "acquire" | "identify" | "usage" | "alarm">;
+export type LimiterObject = Pick<LimitedObject<object>, "acquire" | "identify" | "usage" | "alarm">;
 
 /**
  * What a value says that is stored or in memory: the counts, whether the minute has a refusal, the latest call and the lease of each client,
@@ -115,15 +143,23 @@ export function withoutRecord<State extends Stored>(state: State): State {
 }
 
 /** What is stored after requests that were counted at `nowMs`, and when its alarm is due. */
-export function storedAfter(requests: number, limits: Limits, nowMs: number): Stored & { alarmMs: number } {
+export function storedAfter(
+  service: Service,
+  requests: number,
+  limits: Limits,
+  nowMs: number,
+): Stored & { alarmMs: number } {
   const call = { ...NO_REQUESTS, client: "prefill", number: 1, requests };
-  const { quota } = acquire(UNUSED_QUOTA, limits, call, nowMs);
-  const unwritten = afterChange(NOTHING_UNWRITTEN, UNUSED_QUOTA, quota, nowMs);
+  const unused = unusedQuota(service.policy.windows);
+  const { quota } = acquire(unused, limits, call, nowMs);
+  const unwritten = afterChange(NOTHING_UNWRITTEN, unused, quota, nowMs);
   return { quota, read: undefined, unwritten, alarmMs: alarmMs(unwritten) };
 }
 
 /** What an object with this in memory would answer to GET /v1/usage at `nowMs`, if it had this record. */
-export function usageOf(memory: Memory | undefined, { limits, bansLiftedUntilMs }: KeyRecord, nowMs: number) {
-  const quota = rollOver(liftBan(memory?.quota ?? UNUSED_QUOTA, bansLiftedUntilMs), limits, nowMs);
+export function usageOf(service: Service, memory: Memory | undefined, record: KeyRecord, nowMs: number) {
+  const { limits, bansLiftedUntilMs } = record;
+  const known = memory?.quota ?? unusedQuota(service.policy.windows);
+  const quota = rollOver(liftBan(known, bansLiftedUntilMs), limits, nowMs);
   return { status: statusOf(quota, limits, nowMs), days: daysOf(quota.totals) };
 }

@@ -1,8 +1,10 @@
 // A random scenario of one key: limits, isolates, clients and faults. It depends on the seed only.
 
 import { HEADER } from "../../src/http/header-names.ts";
+import type { Limits } from "../../src/keys/plans.ts";
 import { headersOf } from "../../src/limits/headers.ts";
-import { banEndMs } from "./port.ts";
+import { mapWindows, shortest } from "../../src/limits/windows.ts";
+import { banEndMs, PETSTORE, type Service } from "./port.ts";
 import { Random } from "./random.ts";
 import { FIRST_SECRET, type Isolate, LAST_CALL_MS, type Message, type Read, World } from "./world.ts";
 
@@ -65,8 +67,8 @@ const COUNTED = [...ALL_FAULTS, ...EVENTS, ...CHECKS];
 type Totals = Record<(typeof COUNTED)[number], number>;
 
 /** Throws if a guarantee is broken. */
-export async function runScenario(seed: number): Promise<Record<string, number>> {
-  const scenario = new Scenario(new Random(seed));
+export async function runScenario(seed: number, service = PETSTORE): Promise<Record<string, number>> {
+  const scenario = new Scenario(new Random(seed), service);
   try {
     return await scenario.run();
   } catch (error) {
@@ -98,16 +100,21 @@ class Scenario {
   /** Whether all clients that wait for Retry-After must be safe from a ban. */
   #isBelowBan = false;
 
-  constructor(random: Random) {
+  constructor(random: Random, service: Service) {
     this.#random = random;
     const harm = random.int(0, 3);
-    const possible = ALL_FAULTS.filter((fault) => harm === 3 || (harm > 0 && FAULTS[fault] !== "harmful"));
+    const possible = ALL_FAULTS.filter(
+      (fault) => (harm === 3 || (harm > 0 && FAULTS[fault] !== "harmful")) && !service.lacks?.includes(fault),
+    );
     this.faults = new Set(possible.filter(() => random.chance(0.3)));
     const boundaryMs = random.pick(Date.UTC(2026, 10, 21), Date.UTC(2026, 10, 20, 12, 34));
     const minute = random.pick(random.int(1, 5), random.int(30, 100), random.int(100, 1_000));
-    const limits = { minute, day: random.pick(10 * minute, Math.ceil((minute * random.int(5, 30)) / 10)) };
+    const day = random.pick(10 * minute, Math.ceil((minute * random.int(5, 30)) / 10));
+    const [shorter = "", longer = ""] = Object.keys(service.policy.windows);
+    const limits = { [shorter]: minute, [longer]: day };
     this.#isColdBurst = random.chance(0.05);
     this.#world = new World({
+      service,
       startMs: boundaryMs - (this.#isColdBurst ? random.int(10_000, REST_MS) : random.int(0, 8_000)),
       limits,
       send: (message) => void this.#send(message),
@@ -256,7 +263,7 @@ class Scenario {
   #plan(): void {
     const random = this.#random;
     const world = this.#world;
-    const { minute } = world.record.limits;
+    const minute = shortest(world.record.limits);
     let clients = 0;
     const send = (requests: number, delayMs: (index: number) => number) => {
       clients += requests;
@@ -377,8 +384,7 @@ class Scenario {
       const factor = random.pick(0.3, 0.8, 1.5, 3);
       const changed = (limit: number) => Math.max(1, Math.floor(limit * factor));
       plan("planChanges", () => {
-        const { minute, day } = world.record.limits;
-        world.change({ limits: { minute: changed(minute), day: changed(day) } });
+        world.change({ limits: mapWindows(world.record.limits, changed) as Limits });
       });
     }
   }

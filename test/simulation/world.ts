@@ -7,6 +7,7 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import { readFileSync } from "node:fs";
 import { DatabaseSync, type SQLInputValue } from "node:sqlite";
 import { HEADER } from "../../src/http/header-names.ts";
+import type { Limits } from "../../src/keys/plans.ts";
 import { KEY_POLICY, type KeyRecord, problemOf } from "../../src/keys/record.ts";
 import { BoundedMap } from "../../src/lib/bounded-map.ts";
 import { DeadlineExceeded } from "../../src/lib/deadline.ts";
@@ -16,14 +17,15 @@ import { LimiterUnavailable } from "../../src/limits/errors.ts";
 import { headersOf, left, tighterWindow } from "../../src/limits/headers.ts";
 import { hasSecret } from "../../src/limits/policy.ts";
 import {
+  addEach,
+  type ByWindow,
   type Decision,
-  type KeyWindows,
-  type Limits,
   remaining,
   resetMs,
+  shortest,
   startOfWindowMs,
-  WINDOW_SECONDS,
-  type WindowName,
+  sum,
+  type Windows,
 } from "../../src/limits/windows.ts";
 import { KEY_ID, NO_REQUESTS, recordOf } from "../support/key-record.ts";
 import {
@@ -36,6 +38,8 @@ import {
   type Memory,
   type NoRecord,
   newObject,
+  PETSTORE,
+  type Service,
   type Status,
   type Stored,
   storedAfter,
@@ -47,13 +51,11 @@ import { nextTurn, Timeline } from "./timeline.ts";
 /** The hash of the key's first secret. */
 export const FIRST_SECRET = "the first secret";
 
-const WINDOW_NAMES = ["minute", "day"] as const;
-
 /** What the object stores, with its alarm. */
 type State = Stored & { alarmMs: number };
 
 /** What operators see of a day. */
-type UsageRow = { day: string; admitted: number; refused_minute: number; refused_day: number };
+type UsageRow = { day: string; admitted: number; refused_by: string };
 
 /**
  * A request, with all that it has begun. Its clock moves only when something comes in: the last time at `ioMs`. Cloudflare cancels its timers
@@ -99,6 +101,8 @@ type Owner = { isAlive: boolean; frozenUntilMs?: number };
  * charged by then; `refusedLimit`: the largest that a refusal was for, or a lower one that came later. `lost`: the most that isolates that ended may have left charged.
  */
 interface Entry {
+  name: string;
+  startMs: number;
   limit: number;
   most: number;
   admitted: number;
@@ -169,8 +173,11 @@ export interface Read {
 export type Alter = <Value extends object>(what: "request" | "answer" | "stored", value: Value) => Value;
 
 export interface Options {
+  /** By default ours. */
+  service?: Service;
   startMs: number;
-  limits: Limits;
+  /** By the names of the service's windows. */
+  limits: ByWindow<number>;
   /** Handles a message. */
   send: (message: Message) => void;
   /** Handles a read; by default it succeeds at once. */
@@ -229,6 +236,9 @@ const LEASE_LOST_MS = 3_000;
 const IN_FORCE_MS = 30_000;
 
 export class World {
+  readonly #service: Service;
+  /** The lengths of the windows, by name. */
+  readonly lengths: ByWindow<number>;
   readonly time: Timeline;
   readonly storage = new Storage();
   readonly isolates: Isolate[] = [];
@@ -289,19 +299,19 @@ export class World {
   #waiting = new Set<Waiting>();
   readonly #polls = new Map<number, Waiting[]>();
   /** The windows that counted each batch, by its client and number. */
-  readonly #batches = new Map<string, KeyWindows>();
+  readonly #batches = new Map<string, Windows>();
   /** Calls without a result. Failed calls stay here. */
   readonly #underway = new Set<AcquireRequest>();
   /** Local admissions of ended isolates, which may be unreported. */
   #unreported = 0;
-  /** By minute: when the object first refused a request, when refused requests have arrived (virtual time), the largest limit. */
+  /** By shortest window: when the object first refused a request, when refused requests have arrived (virtual time), the largest limit. */
   readonly #refusals = new Map<number, { firstMs?: number; arrivedMs: number[]; maxLimit: number }>();
   /** The alarm that is set or runs. */
   #alarmMs = Number.POSITIVE_INFINITY;
   /** The alarm that the object has set since it stored its state. */
   #newAlarmMs: number | undefined;
-  /** How many responses have named the day as the window that refuses. */
-  #refusedByDay = 0;
+  /** How many responses have named each window as the one that refuses. */
+  readonly #refusedBy = new Map<string, number>();
   /** Refusals of repeated calls. They name the window by then, which may be another one than when they were counted. */
   #refusedAgain = 0;
   /** The beginnings of each client's latest calls, without repeated ones (virtual time). */
@@ -310,8 +320,10 @@ export class World {
 
   constructor(options: Options) {
     this.#options = options;
+    this.#service = options.service ?? PETSTORE;
+    this.lengths = this.#service.policy.windows;
     this.time = new Timeline(options.startMs);
-    this.versions = [{ fromMs: 0, record: recordOf([FIRST_SECRET], options.limits) }];
+    this.versions = [{ fromMs: 0, record: recordOf([FIRST_SECRET], options.limits as Limits) }];
     USAGE.exec("DELETE FROM key_usage");
     this.#life = this.#newLife();
   }
@@ -345,11 +357,20 @@ export class World {
     if (!holds && this.#failure === undefined) this.#failure = new Error(what());
   }
 
-  entry(name: WindowName, startMs: number): Entry {
+  entry(name: string, startMs: number): Entry {
     const key = `${name} ${new Date(startMs).toISOString()}`;
     const known = this.entries.get(key);
     if (known !== undefined) return known;
-    const nothing = { limit: 0, most: 0, admitted: 0, admittedLocally: 0, refusedLimit: 0, lost: 0 };
+    const nothing = {
+      name,
+      startMs,
+      limit: 0,
+      most: 0,
+      admitted: 0,
+      admittedLocally: 0,
+      refusedLimit: 0,
+      lost: 0,
+    };
     const entry = { ...nothing, admittedMs: [] };
     this.entries.set(key, entry);
     return entry;
@@ -370,10 +391,10 @@ export class World {
     const runtime = this.#runtimeOf(isolate, now, this.#options.isCancelled);
     const until = (isDone: () => boolean, maxMs: number) => this.#until(isolate, isDone, maxMs);
     const failedSecrets = new Set<string>();
-    isolate.port = new IsolatePort({
+    isolate.port = new IsolatePort(this.#service, {
       runtime: { ...runtime, until },
       objectOf: () => this.#stub(isolate, failedSecrets) as never,
-      findRecord: () => this.#read(isolate),
+      load: () => this.#read(isolate),
     });
     isolate.clientIds.add(isolate.client.id);
     isolate.shown.clear();
@@ -515,27 +536,28 @@ export class World {
     // They may have been charged in the minute before.
     const earlierMs = this.objectNowMs - MAX_WAIT_MS;
     this.#lose(this.objectNowMs, isolate.open);
-    if (startOfWindowMs("minute", earlierMs) !== startOfWindowMs("minute", this.objectNowMs))
+    const seconds = shortest(this.lengths);
+    if (startOfWindowMs(seconds, earlierMs) !== startOfWindowMs(seconds, this.objectNowMs))
       this.#lose(earlierMs, isolate.open);
   }
 
   #lose(atMs: number, requests: number): void {
-    for (const name of WINDOW_NAMES) this.entry(name, startOfWindowMs(name, atMs)).lost += requests;
+    for (const [name, seconds] of Object.entries(this.lengths))
+      this.entry(name, startOfWindowMs(seconds, atMs)).lost += requests;
   }
 
   /** Uses a share of the key's requests before the scenario. */
   prefill(share: number): void {
     const { limits } = this.record;
-    const requests = Math.floor(share * Math.min(limits.minute, limits.day));
+    const requests = Math.floor(share * Math.min(...Object.values(limits)));
     if (requests === 0) return;
-    const stored = storedAfter(requests, limits, this.objectNowMs);
+    const stored = storedAfter(this.#service, requests, limits, this.objectNowMs);
     this.storage.durable = stored;
     this.#setTimer();
     this.evict();
-    for (const name of WINDOW_NAMES) {
-      const entry = this.entry(name, contentOf(stored).counts[name].startMs);
-      const limit = limits[name];
-      Object.assign(entry, { limit, most: limit, admitted: requests });
+    for (const [name, { startMs }] of Object.entries(contentOf(stored).counts)) {
+      const limit = (limits as ByWindow<number>)[name] ?? 0;
+      Object.assign(this.entry(name, startMs), { limit, most: limit, admitted: requests });
     }
   }
 
@@ -559,7 +581,7 @@ export class World {
   }
 
   /** Sends one request through an isolate. Returns nothing if the secret is not valid, or if nobody can tell. */
-  ask(isolate: Isolate, secret = this.#currentSecret): Promise<Decision<KeyWindows> | undefined> {
+  ask(isolate: Isolate, secret = this.#currentSecret): Promise<Decision | undefined> {
     const context = { ioMs: this.time.nowMs, endsMs: Number.POSITIVE_INFINITY };
     return new Promise((resolve, reject) => {
       const run = async () => {
@@ -570,7 +592,7 @@ export class World {
     });
   }
 
-  async #ask(isolate: Isolate, secret: string): Promise<Decision<KeyWindows> | undefined> {
+  async #ask(isolate: Isolate, secret: string): Promise<Decision | undefined> {
     const { port, client } = isolate;
     let isLocal = false;
     const arrivedMs = this.time.nowMs;
@@ -639,37 +661,30 @@ export class World {
    * Whether in one of the last seconds so many requests came that what was left before would have lasted for few seconds. A request
    * that has waited for `waitedMs` may be decided in the window after.
    */
-  #isBurst({ windows }: Decision<KeyWindows>, waitedMs: number): boolean {
+  #isBurst({ windows }: Decision, waitedMs: number): boolean {
     const { nowMs } = this.time;
     const agesMs = this.#arrivals.map(({ atMs }) => nowMs - atMs).filter((each) => each < BURST_MS);
     const bySecond = Map.groupBy(agesMs, (each) => Math.floor(each / 1_000));
     const most = Math.max(...[...bySecond.values()].map(({ length }) => length));
-    const mostLeft = (name: WindowName, startMs: number) => {
-      const { admitted, admittedMs } = this.entry(name, startMs);
-      const recent = admittedMs.filter((each) => each >= nowMs - BURST_MS).length;
-      return windows[name].limit - (admitted - recent);
-    };
-    return WINDOW_NAMES.some((name) => {
-      const arrivedIn = startOfWindowMs(name, this.objectNowMs - waitedMs);
-      const left = [arrivedIn, windows[name].startMs].map((startMs) => mostLeft(name, startMs));
+    return Object.entries(windows).some(([name, { limit, seconds, startMs }]) => {
+      const mostLeft = (beganMs: number) => {
+        const { admitted, admittedMs } = this.entry(name, beganMs);
+        const recent = admittedMs.filter((each) => each >= nowMs - BURST_MS).length;
+        return limit - (admitted - recent);
+      };
+      const left = [startOfWindowMs(seconds, this.objectNowMs - waitedMs), startMs].map(mostLeft);
       return left.some((each) => each > 0 && BURST_SECONDS * most >= each);
     });
   }
 
-  #record(
-    decision: Decision<KeyWindows>,
-    isolate: Isolate,
-    client: object,
-    isLocal: boolean,
-    arrivedMs: number,
-  ): void {
+  #record(decision: Decision, isolate: Isolate, client: object, isLocal: boolean, arrivedMs: number): void {
     const { admitted, windows, nowMs, bannedUntilMs } = decision;
     const { counts } = this;
     const versions = this.#versionsFor(arrivedMs);
-    for (const name of WINDOW_NAMES) {
-      const { limit } = windows[name];
-      const isKnown = versions.some(({ limits }) => limits[name] === limit);
-      this.expect(isKnown || this.hasStepped, () => `a limit of ${limit}`);
+    for (const [name, { limit }] of Object.entries(windows)) {
+      const isKnown = versions.some(({ limits }) => (limits as ByWindow<number>)[name] === limit);
+      // Another release may have other windows.
+      this.expect(isKnown || !(name in this.lengths) || this.hasStepped, () => `a limit of ${limit}`);
     }
     // After the object's clock steps back, a later ban can end earlier.
     const isLifted = versions.every(({ bansLiftedUntilMs }) => (bannedUntilMs ?? 1 / 0) <= bansLiftedUntilMs);
@@ -682,7 +697,8 @@ export class World {
       const named = tighterWindow(decision);
       this.expect(left(decision, named) === 0, () => `refused with ${left(decision, named)} left`);
       const { [HEADER.retryAfter]: retryAfter } = headersOf(decision);
-      const endMs = bannedUntilMs ?? resetMs(windows[named], named);
+      const window = windows[named] ?? shortest(windows);
+      const endMs = bannedUntilMs ?? resetMs(window);
       const retryMs = this.objectNowMs + Number(retryAfter) * 1000;
       const isEnough = isLocal || this.hasStepped || retryMs >= endMs;
       this.expect(isEnough, () => `Retry-After ${retryAfter} is too short`);
@@ -691,13 +707,13 @@ export class World {
         return;
       }
       counts.refused += 1;
-      const minute = this.#refusalsOf(windows.minute.startMs);
-      minute.firstMs ??= this.time.nowMs;
-      minute.arrivedMs.push(arrivedMs);
-      if (named === "day") this.#refusedByDay += 1;
+      const refusals = this.#refusalsOf(shortest(windows).startMs);
+      refusals.firstMs ??= this.time.nowMs;
+      refusals.arrivedMs.push(arrivedMs);
+      this.#refusedBy.set(named, (this.#refusedBy.get(named) ?? 0) + 1);
       // So late, an isolate refuses by itself although a lease may come back a moment later. That does not show that the window is full.
       if (isLocal && this.time.nowMs - arrivedMs >= LAST_CALL_MS) return;
-      const { startMs, limit } = windows[named];
+      const { startMs, limit } = window;
       const entry = this.entry(named, startMs);
       entry.refusedLimit = Math.max(entry.refusedLimit, Math.min(limit, entry.limit || limit));
       return;
@@ -705,8 +721,7 @@ export class World {
     counts.admitted += 1;
     // By a lease, or by a call without delay.
     const isAtOnce = !isLocal && arrivedMs === this.time.nowMs;
-    for (const name of WINDOW_NAMES) {
-      const window = windows[name];
+    for (const [name, window] of Object.entries(windows)) {
       // A later admission from a lease counts in the window that it shows.
       const countedInMs = isAtOnce ? undefined : isolate.countedIn.get(`${name} ${nowMs}`);
       const entry = this.entry(name, countedInMs ?? window.startMs);
@@ -722,7 +737,7 @@ export class World {
       const isGuess = isLocal && isolate.aheadMs !== 0 && isolate.admitted.size === 0;
       if (client === isolate.client && !isGuess) this.#expectOwnLimit(isolate, entry, window.limit);
       if (isAtOnce && !this.hasStepped)
-        this.expect(this.objectNowMs < resetMs(window, name), () => `a lease was used after its ${name}`);
+        this.expect(this.objectNowMs < resetMs(window), () => `a lease was used after its ${name}`);
     }
   }
 
@@ -735,20 +750,20 @@ export class World {
   }
 
   /** Remaining never rises in the responses of one isolate, while the limit stays. */
-  #expectNoRise(decision: Decision<KeyWindows>, { shown }: Isolate): void {
+  #expectNoRise(decision: Decision, { shown }: Isolate): void {
     if (this.hasStepped || decision.bannedUntilMs !== undefined) return;
     const { windows, admitted } = decision;
     const { nowMs: atMs } = this.time;
-    for (const name of WINDOW_NAMES) {
-      const { limit, startMs } = windows[name];
+    for (const [name, window] of Object.entries(windows)) {
+      const { limit, startMs, seconds } = window;
       const key = `${name} ${startMs}`;
       // A refusal shows what is left in the window that refused.
       const isShown = admitted || name === tighterWindow(decision);
-      const now = isShown ? remaining(windows[name]) : Number.POSITIVE_INFINITY;
+      const now = isShown ? remaining(window) : Number.POSITIVE_INFINITY;
       // A response may come after the first one of the next window.
-      if (shown.has(`${name} ${startMs + WINDOW_SECONDS[name] * 1_000}`)) continue;
+      if (shown.has(`${name} ${startMs + seconds * 1_000}`)) continue;
       const last = shown.get(key);
-      const isSame = last?.limit === limit;
+      const isSame = last !== undefined && last.limit === limit;
       // Responses of the same instant have no order.
       const before = !isSame ? Number.POSITIVE_INFINITY : last.atMs < atMs ? last.remaining : last.before;
       const fewest = isSame ? Math.min(now, last.remaining) : now;
@@ -793,6 +808,7 @@ export class World {
         }),
     };
     life.object = newObject({
+      service: this.#service,
       storage,
       database: this.#database(),
       runtime: this.#runtimeOf(life, () => this.objectNowMs),
@@ -916,9 +932,9 @@ export class World {
     const { revision, counts } = contentOf(durable);
     if (revision === contentOf(memory).revision) return;
     this.counts.forgotten += 1;
-    const mostLimit = Math.max(...this.versions.map(({ record }) => record.limits.minute));
+    const mostLimit = Math.max(...this.versions.map(({ record }) => shortest(record.limits)));
     const most = Math.floor(mostLimit * (this.#options.reservedShare ?? MOST_RESERVED));
-    for (const name of WINDOW_NAMES) this.entry(name, counts[name].startMs).lost += most;
+    for (const [name, { startMs }] of Object.entries(counts)) this.entry(name, startMs).lost += most;
   }
 
   /** As if the object had slept, although it is in use: it has to read the record before its next answer. */
@@ -1054,11 +1070,10 @@ export class World {
     const content = before && contentOf(before);
     const known = content?.clients.get(request.client);
     const isRepeated = known !== undefined && known.number >= request.number;
-    for (const name of WINDOW_NAMES) {
-      const { startMs, limit } = result.windows[name];
+    for (const [name, { startMs, limit }] of Object.entries(result.windows)) {
       const entry = this.entry(name, startMs);
       const charged = content?.counts[name];
-      const used = charged?.startMs === startMs ? charged.used : 0;
+      const used = charged !== undefined && charged.startMs === startMs ? charged.used : 0;
       // An object that was replaced may have an older limit.
       const earlier = this.#replaced?.isAlive ? entry.most : 0;
       if (entry.limit !== limit) entry.most = Math.max(limit, used, earlier);
@@ -1075,30 +1090,30 @@ export class World {
     this.#noteRefusals(result);
     const counted = isRepeated ? this.#batches.get(batch) : undefined;
     this.#batches.set(batch, counted ?? windows);
-    for (const name of WINDOW_NAMES) {
-      isolate.countedIn.set(`${name} ${nowMs}`, (counted ?? windows)[name].startMs);
-    }
+    for (const [name, { startMs }] of Object.entries(counted ?? windows))
+      isolate.countedIn.set(`${name} ${nowMs}`, startMs);
     return answer;
   }
 
   #refusalsOf(startMs: number) {
-    const minute = this.#refusals.get(startMs) ?? { arrivedMs: [], maxLimit: 0 };
-    this.#refusals.set(startMs, minute);
-    return minute;
+    const refusals = this.#refusals.get(startMs) ?? { arrivedMs: [], maxLimit: 0 };
+    this.#refusals.set(startMs, refusals);
+    return refusals;
   }
 
-  /** Notes the first refusal of each minute, and expects that a ban has its reason. */
+  /** Notes the first refusal of each shortest window, and expects that a ban has its reason. */
   #noteRefusals({ windows, bannedUntilMs }: Status): void {
-    const minute = this.#refusalsOf(windows.minute.startMs);
-    minute.maxLimit = Math.max(windows.minute.limit, minute.maxLimit);
+    const { startMs, limit } = shortest(windows);
+    const refusals = this.#refusalsOf(startMs);
+    refusals.maxLimit = Math.max(limit, refusals.maxLimit);
     const { memory } = this.#life;
-    if (memory !== undefined && contentOf(memory).hasRefusal) minute.firstMs ??= this.time.nowMs;
+    if (memory !== undefined && contentOf(memory).hasRefusal) refusals.firstMs ??= this.time.nowMs;
     const isOver = this.objectNowMs >= this.#toldBanMs || this.hasStepped;
     const isLifted = this.versions.some(({ record }) => record.bansLiftedUntilMs >= this.#toldBanMs);
     this.expect(isOver || isLifted || (bannedUntilMs ?? 0) >= this.#toldBanMs, () => "a ban was lost");
     if (bannedUntilMs === undefined || bannedUntilMs === this.#lastBanMs) return;
     this.#lastBanMs = bannedUntilMs;
-    const { firstMs = this.time.nowMs, arrivedMs, maxLimit } = minute;
+    const { firstMs = this.time.nowMs, arrivedMs, maxLimit } = refusals;
     const open = this.#arrivals.filter(({ isOpen }) => isOpen).map(({ atMs }) => atMs);
     const late = [...arrivedMs, ...open].filter((ms) => ms > firstMs + 2_000).length;
     const isEarned = late > 3 * Math.max(60, maxLimit) || this.hasStepped || this.crashes > 0;
@@ -1116,7 +1131,7 @@ export class World {
 
   /** What the object would answer to GET /v1/usage, if it had the current record. */
   usage() {
-    return usageOf(this.#life.memory, this.record, this.objectNowMs);
+    return usageOf(this.#service, this.#life.memory, this.record, this.objectNowMs);
   }
 
   throwFailure(): void {
@@ -1126,17 +1141,21 @@ export class World {
   /** At rest, a window has admitted the largest limit for which it has refused, except what ended isolates have lost. */
   expectExact(): void {
     this.#loseForgottenLeases();
-    // What is lost of a day can keep requests from each of its minutes.
-    const days = [...this.entries].filter(([key]) => key.startsWith("day"));
-    const lost = days.reduce((sum, [, day]) => sum + day.lost, this.#countedInVain);
-    for (const [key, { refusedLimit, admitted }] of this.entries) {
-      // A refusal names the minute if leases could still make more room in the day, which may then be used up by them.
-      const day = this.entries.get(
-        `day ${key.slice("minute ".length, -"12:34:00.000Z".length)}00:00:00.000Z`,
+    // What is lost of a longest window can keep requests from each shorter one in it.
+    const entries = [...this.entries.values()];
+    const names = Object.keys(this.lengths);
+    const longest = entries.filter(({ name }) => name === names.at(-1));
+    const lost = longest.reduce((sum, each) => sum + each.lost, this.#countedInVain);
+    for (const [key, { name, startMs, refusedLimit, admitted }] of this.entries) {
+      // A refusal names a shorter window if leases could still make more room in a longer one, which may then be used up by them.
+      const isLongerFull = entries.some(
+        (each) =>
+          names.indexOf(each.name) > names.indexOf(name) &&
+          startOfWindowMs(this.lengths[each.name] ?? 1, startMs) === each.startMs &&
+          each.admitted + lost >= each.limit,
       );
-      const isDayFull = day !== undefined && day.admitted + lost >= day.limit;
       this.expect(
-        admitted + lost >= refusedLimit || isDayFull,
+        admitted + lost >= refusedLimit || isLongerFull,
         () => `refused, with ${admitted} of ${refusedLimit} admitted, ${key}`,
       );
     }
@@ -1167,29 +1186,35 @@ export class World {
   expectUsage(): void {
     this.#loseForgottenLeases();
     const { status, days } = this.usage();
-    const { minute } = status.windows;
-    const shown = [
-      ["minute", minute.startMs, minute.used] as const,
-      ...days.map(({ startMs, admitted }) => ["day", startMs, admitted] as const),
-    ];
+    const [name = ""] = Object.keys(this.lengths);
+    const { startMs, used } = shortest(status.windows);
+    const entries = [...this.entries.values()].filter((each) => each.name === name);
     // A batch with a lost result may be counted in one window by the object, and in the next by its isolate.
     const isMerged = this.counts.local > 0;
     const more = this.open + this.#countedInVain;
     const check = (what: string, used: number, entries: Entry[]) => {
-      const admitted = entries.reduce((sum, entry) => sum + entry.admitted, 0);
-      const lost = entries.reduce((sum, entry) => sum + entry.lost, 0);
+      const admitted = entries.reduce((all, entry) => all + entry.admitted, 0);
+      const lost = entries.reduce((all, entry) => all + entry.lost, 0);
       this.expect(
         used + this.#unreported >= admitted && (used <= admitted + lost + more || this.cancelled > 0),
         () => `usage shows ${used}, ${admitted} were admitted (${lost} lost), ${what}`,
       );
     };
-    for (const [name, startMs, used] of isMerged ? [] : shown)
-      if (startMs > 0) check(`${name} ${new Date(startMs).toISOString()}`, used, [this.entry(name, startMs)]);
-    const entries = [...this.entries].filter(([key]) => key.startsWith("day")).map(([, entry]) => entry);
-    const usedInDays = shown.reduce((sum, [name, , used]) => sum + (name === "day" ? used : 0), 0);
-    check("all days", usedInDays, entries);
-    const refusedByDay = days.reduce((sum, day) => sum + day.refusedByDay, 0);
-    const refused = days.reduce((sum, day) => sum + day.refusedByMinute, refusedByDay);
+    if (!isMerged && startMs > 0)
+      check(`${name} ${new Date(startMs).toISOString()}`, used, [this.entry(name, startMs)]);
+    for (const { date, admitted } of isMerged ? [] : days)
+      check(
+        date,
+        admitted,
+        entries.filter((each) => formatDate(each.startMs) === date),
+      );
+    check(
+      "all days",
+      days.reduce((sum, { admitted }) => sum + admitted, 0),
+      entries,
+    );
+    const refusedBy = days.reduce((all, day) => addEach(all, day.refusedBy), {});
+    const refused = sum(refusedBy);
     // The object also counts the refusals with which a ban begins. It forgets isolates that it has not heard of for CLIENT_KEPT_MS.
     const least = this.counts.refused;
     const most = least + this.counts.bans + this.#countedInVain;
@@ -1198,12 +1223,13 @@ export class World {
       mayDiffer || ((refused >= least || this.counts.forgotten > 0) && refused <= most),
       () => `usage shows ${refused} refused, ${least} to ${most} were`,
     );
-    this.expect(
-      mayDiffer ||
-        this.counts.forgotten > 0 ||
-        Math.abs(refusedByDay - this.#refusedByDay) <= most - least + this.#refusedAgain,
-      () => `usage shows ${refusedByDay} refused by the day, ${this.#refusedByDay} were`,
-    );
+    for (const each of Object.keys(this.lengths)) {
+      const [shown = 0, were = 0] = [(refusedBy as ByWindow<number>)[each], this.#refusedBy.get(each)];
+      this.expect(
+        mayDiffer || this.counts.forgotten > 0 || Math.abs(shown - were) <= most - least + this.#refusedAgain,
+        () => `usage shows ${shown} refused by the ${each}, ${were} were`,
+      );
+    }
   }
 
   /** Whether the object has recorded all usage. */
@@ -1215,11 +1241,9 @@ export class World {
   /** Operators see what the object has counted. */
   expectRecords(): void {
     const rows = USAGE.prepare("SELECT * FROM key_usage").all() as unknown as UsageRow[];
-    const shown = rows.map((row) => [row.day, row.admitted, row.refused_minute, row.refused_day].join(" "));
+    const shown = rows.map((row) => [row.day, row.admitted, row.refused_by].join(" "));
     const { days } = this.usage();
-    const counted = days.map((day) =>
-      [formatDate(day.startMs), day.admitted, day.refusedByMinute, day.refusedByDay].join(" "),
-    );
+    const counted = days.map((day) => [day.date, day.admitted, JSON.stringify(day.refusedBy)].join(" "));
     this.expect(`${shown.sort()}` === `${counted.sort()}`, () => `operators see ${shown}, not ${counted}`);
   }
 }

@@ -17,12 +17,19 @@ export function fieldsOf(value: unknown, path: readonly string[] = []): string[]
   return entries.flatMap(([name, each]) => [[...path, name], ...fieldsOf(each, [...path, name])]);
 }
 
-/** All objects in a value, itself included. */
-export function objectsOf(value: unknown): object[] {
-  if (typeof value !== "object" || value === null) return [];
-  const isList = Array.isArray(value) || value instanceof Map;
-  const values = value instanceof Map ? [...value.values()] : Object.values(value);
-  return [...(isList ? [] : [value]), ...values.flatMap(objectsOf)];
+/** Records by the names of windows. */
+const BY_WINDOW = ["windows", "counts", "limits", "leased", "refusedBy", "busiest", "latest"];
+
+/** Adds to each object in a value a field that no release has, and to each record by windows another window. */
+export function addUnknown(value: unknown, field = ""): void {
+  if (typeof value !== "object" || value === null) return;
+  const values = value instanceof Map ? [...value] : Object.entries(value);
+  for (const [name, each] of values) addUnknown(each, Array.isArray(value) ? field : `${name}`);
+  if (Array.isArray(value) || value instanceof Map) return;
+  const [, last] = values.at(-1) ?? [];
+  const isCount = typeof last === "number" && field !== "limits";
+  const later = BY_WINDOW.includes(field) ? (isCount ? 0 : structuredClone(last)) : { of: [1] };
+  if (later !== undefined) Object.assign(value, { later });
 }
 
 /** Deletes the field of a path from a value. */

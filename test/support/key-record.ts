@@ -1,7 +1,8 @@
 // The record of a key, and a call of an isolate without requests.
 
+import type { Limits, WindowName } from "../../src/keys/plans.ts";
 import type { KeyRecord } from "../../src/keys/record.ts";
-import type { Limits } from "../../src/limits/windows.ts";
+import type { Window, Windows } from "../../src/limits/windows.ts";
 
 export const KEY_ID = "key_000000000000";
 
@@ -25,3 +26,6 @@ export const NO_REQUESTS = {
   lease: null,
   decisions: [],
 };
+
+/** The windows of a key of ours. */
+export const ours = (windows: Windows) => windows as Record<WindowName, Window>;

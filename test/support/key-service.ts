@@ -1,7 +1,8 @@
 // Isolates of one key, its real object, and a network that the test controls, on virtual time. All times count from START_MS. The world
 // also checks its own guarantees in each test, such as the longest wait, the calls in a second, and the verdict about each secret.
 
-import type { KeyWindows, Limits } from "../../src/limits/windows.ts";
+import type { Limits } from "../../src/keys/plans.ts";
+import { shortest } from "../../src/limits/windows.ts";
 import { type Isolate, type Message, type Options, type Read, World } from "../simulation/world.ts";
 
 /** To run to the end. */
@@ -84,7 +85,7 @@ export function newService(limits: Limits, options: ServiceOptions = {}) {
   const sent = (by = isolate) =>
     calls.filter(({ message }) => message.isolate === by).map(({ atMs }) => atMs);
   /** The object's counts of this minute. */
-  const counted = (): KeyWindows["minute"] => world.usage().status.windows.minute;
+  const counted = () => shortest(world.usage().status.windows);
   const used = () => counted().used;
   return {
     ...{ network, world, all, isolate, newIsolate, calls, reads, answer },

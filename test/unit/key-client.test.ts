@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { PLAN_LIMITS } from "../../src/keys/plans.ts";
 import { BAN_MS } from "../../src/limits/object/bans.ts";
 import { fullWindows } from "../../src/limits/windows.ts";
-import { KEY_ID } from "../support/key-record.ts";
+import { KEY_ID, ours } from "../support/key-record.ts";
 import {
   admissions,
   END,
@@ -68,7 +68,7 @@ describe("with a lease", () => {
       void at(nextMs);
       await run(64_000);
       const calls = sent().filter((atMs) => atMs > 57_900 && atMs < 60_000);
-      return { calls, used: world.usage().status.windows.day.used };
+      return { calls, used: ours(world.usage().status.windows).day.used };
     };
     expect(await afterEnd(58_200)).toEqual({ calls: [58_200], used: 41 });
     expect(await afterEnd(65_000)).toEqual({ calls: [58_945], used: 40 });
@@ -82,7 +82,7 @@ describe("with a lease", () => {
     network.handle = isOverloaded;
     await run(57_000);
     network.handle = works;
-    const used = (await run(62_000, ...requests)).map(({ decision }) => decision.windows.minute.used);
+    const used = (await run(62_000, ...requests)).map(({ decision }) => ours(decision.windows).minute.used);
     const counts = (length: number) => Array.from({ length }, (_, index) => index + 1);
     const first = used.lastIndexOf(1);
     expect(used).toEqual([...counts(first), ...counts(200 - first)]);
@@ -104,7 +104,7 @@ describe("a call", () => {
     };
     // The minute ends at 58,000 ms, and the call is repeated after 250 ms.
     expect(admissions(await run(END, ...waiting))).toBe(3);
-    expect(world.usage().days).toMatchObject([{ admitted: 4, refusedByMinute: 0 }]);
+    expect(world.usage().days).toMatchObject([{ admitted: 4, refusedBy: { minute: 0 } }]);
   });
 
   it("that leaves requests undecided is repeated, but not often, until the lease that has room comes back", async () => {
@@ -197,14 +197,14 @@ describe("a request waits for at most 5 s", () => {
     isCancelled = false;
     const [third] = await run(6_000, at(5_200));
     expect([(await second).waitedMs, third.waitedMs]).toEqual([5_000, 100]);
-    expect([sent().includes(5_200), world.usage().status.windows.minute.used]).toEqual([true, 3]);
+    expect([sent().includes(5_200), ours(world.usage().status.windows).minute.used]).toEqual([true, 3]);
   });
 });
 
 describe("while a window is full", () => {
   it("requests are refused without a call, and counted by a report within a second", async () => {
     const { world, burst, every, run, sent, counted } = newService({ minute: 3, day: 9 });
-    const refused = () => world.usage().days[0]?.refusedByMinute;
+    const refused = () => world.usage().days[0]?.refusedBy.minute;
     void burst(4, 0);
     const requests = every(10, 300, 3_300);
     await run(1_500);
@@ -286,7 +286,7 @@ describe("while the object can't be reached", () => {
     const decided = await run(300_000, ...every(100, 1_000, 240_000));
     network.handle = works;
     await run(END, at(300_000));
-    const minutes = Map.groupBy(decided, ({ decision }) => decision.windows.minute.startMs);
+    const minutes = Map.groupBy(decided, ({ decision }) => ours(decision.windows).minute.startMs);
     const admitted = [...minutes.values()].map((each) => admissions(each));
     expect(admitted.slice(0, 4)).toEqual([299, 300, 300, 300]);
   });
@@ -320,10 +320,12 @@ describe("while the object can't be reached", () => {
 });
 
 it("a refusal names the window that is full once leases are used, not one that only leases fill", () => {
-  const window = { startMs: START_MS };
-  const windows = { minute: { ...window, used: 37, limit: 41 }, day: { ...window, used: 78, limit: 78 } };
+  const windows = {
+    minute: { seconds: 60, startMs: START_MS, used: 37, limit: 41 },
+    day: { seconds: 86_400, startMs: START_MS, used: 78, limit: 78 },
+  };
   const full = fullWindows(windows, { minute: 0, day: 11 });
-  expect([full.minute.used, full.day.used]).toEqual([41, 71]);
+  expect(Object.values(full).map(({ used }) => used)).toEqual([41, 71]);
   expect(fullWindows(windows, { minute: 0, day: 0 })).toEqual(windows);
 });
 
@@ -335,5 +337,6 @@ it("the status that GET /v1/usage gets is stored during a call if a minute has b
   void at(200);
   await run(210);
   isolate.port.learnStatus(world.usage().status, START_MS + 200);
-  expect(isolate.port.keys.clientOf(KEY_ID).state.peek(START_MS + 210).windows.minute.used).toBe(1);
+  const { windows } = isolate.port.keys.clientOf(KEY_ID).state.peek(START_MS + 210);
+  expect(ours(windows).minute.used).toBe(1);
 });

@@ -37,7 +37,10 @@ it.each<[what: string, run: Partial<typeof EXACT>, problem?: RegExp]>([
   ["exactly the limit", {}],
   ["fewer requests than the limit", { admitted: 20, refused: 0 }],
   ["losses of a lease and a request under way", { admitted: 22, kills: 1, interrupted: 1 }],
-  ["lost requests in usage", { kills: 1, interrupted: 1, usage: { admitted: 42, refusedByMinute: 2 } }],
+  [
+    "lost requests in usage",
+    { kills: 1, interrupted: 1, usage: { admitted: 42, refusedBy: { minute: 2, day: 0 } } },
+  ],
   ["one more than the limit", { admitted: 33 }, EXCEEDED],
   ["one more than the limit, despite a kill", { admitted: 33, kills: 1 }, EXCEEDED],
   ["a refusal of the last request", { admitted: 31 }, EARLY],
@@ -50,9 +53,9 @@ it.each<[what: string, run: Partial<typeof EXACT>, problem?: RegExp]>([
   ["a forgotten admission at a kill", { kills: 1, usage: { admitted: 31 } }, ADMISSIONS],
   ["an admission counted twice", { usage: { admitted: 33 } }, ADMISSIONS],
   ["more counted than a kill explains", { kills: 1, usage: { admitted: 42 } }, ADMISSIONS],
-  ["a forgotten refusal", { usage: { refusedByMinute: 0 } }, REFUSALS],
-  ["an unreported refusal at a kill", { kills: 1, usage: { refusedByMinute: 0 } }],
-  ["a refusal counted twice", { usage: { refusedByMinute: 2 } }, REFUSALS],
+  ["a forgotten refusal", { usage: { refusedBy: { minute: 0, day: 0 } } }, REFUSALS],
+  ["an unreported refusal at a kill", { kills: 1, usage: { refusedBy: { minute: 0, day: 0 } } }],
+  ["a refusal counted twice", { usage: { refusedBy: { minute: 2, day: 0 } } }, REFUSALS],
 ])("in the ledger of a client, %s: %j finds %s", (_, run, problem) => {
   // One admission a millisecond, then refusals, and later admissions.
   const { admitted, left, refused, later, fromMs, kills, interrupted, usage } = { ...EXACT, ...run };
@@ -63,8 +66,8 @@ it.each<[what: string, run: Partial<typeof EXACT>, problem?: RegExp]>([
   for (let sent = 0; sent < refused; sent += 1) record(429, left, fromMs + 600);
   for (let sent = 0; sent < later; sent += 1) record(200, 0, 700);
   ledger.checkWindows();
-  const day = { date: "2026-11-20", refusedByDay: 0, busiestMinute: 0 };
-  ledger.checkUsage([{ ...day, admitted: admitted + later, refusedByMinute: refused, ...usage }]);
+  const day = { date: "2026-11-20", refusedBy: { minute: refused, day: 0 }, busiest: {} };
+  ledger.checkUsage([{ ...day, admitted: admitted + later, ...usage }]);
   const one = problem && [expect.stringMatching(problem)];
   expect([...new Set(ledger.problems)]).toEqual(one ?? []);
 });

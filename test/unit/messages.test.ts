@@ -2,6 +2,7 @@
 // defaults do no harm.
 
 import { describe, expect, it } from "vitest";
+import { WINDOWS } from "../../src/keys/plans.ts";
 import { KEY_POLICY, type KeyRecord } from "../../src/keys/record.ts";
 import type { Reader, Refuse } from "../../src/lib/tolerant.ts";
 import { refuseAll } from "../../src/lib/tolerant.ts";
@@ -11,6 +12,7 @@ import {
   readRecordAnswer,
   readUsageAnswer,
 } from "../../src/limits/messages.ts";
+import { unusedQuota } from "../../src/limits/object/quota.ts";
 import * as state from "../../src/limits/object/state.ts";
 import { startOfWindowMs } from "../../src/limits/windows.ts";
 import { drop, fieldsOf, replaceNumber } from "../support/fields.ts";
@@ -22,13 +24,16 @@ const { request, answer, stored } = released;
 const KNOWN_STATUS = {
   revision: 7,
   nowMs: 8,
-  windows: { minute: { startMs: 0, used: 1, limit: 9 }, day: { startMs: 0, used: 2, limit: 99 } },
+  windows: {
+    minute: { seconds: 60, startMs: 0, used: 1, limit: 9 },
+    day: { seconds: 86_400, startMs: 0, used: 2, limit: 99 },
+  },
   leased: { minute: 0, day: 0 },
 };
 const readKey = KEY_POLICY.readKey as Reader<KeyRecord | undefined>;
 const KNOWN = { statusBy: () => KNOWN_STATUS, readKey };
 const readState = (value: unknown, nowMs: number, refuse: Refuse) =>
-  state.readState(value, nowMs, refuse, readKey);
+  state.readState(value, nowMs, refuse, KEY_POLICY);
 
 /** A message without the fields of these paths. */
 function without<Value extends object>(value: Value, ...paths: string[]): Value {
@@ -179,17 +184,18 @@ describe("an answer", () => {
   });
 
   it("tells nothing that the isolate knows otherwise if it does not say it", () => {
-    const { revision, nowMs, windows, leased } = KNOWN_STATUS;
+    const { revision, nowMs, windows } = KNOWN_STATUS;
     expect(resultOf(without(answer, "result.revision", "result.nowMs"))).toMatchObject({ revision, nowMs });
-    for (const path of [
-      "windows",
-      "windows.minute",
-      "windows.day.limit",
-      "windows.minute.used",
-      "windows.day.startMs",
-    ])
-      expect(resultOf(without(answer, `result.${path}`)), path).toMatchObject({ windows });
-    expect(resultOf(without(answer, "result.leased"))).toMatchObject({ leased });
+    const readWindows = (path: string) => resultOf(without(answer, `result.${path}`))?.windows;
+    for (const path of ["windows", "windows.day.limit", "windows.minute.used", "windows.day.startMs"])
+      expect(readWindows(path), path).toEqual(windows);
+    // The other release does not have it.
+    const { minute } = windows;
+    expect(Object.entries(readWindows("windows.minute") ?? {})).toEqual([
+      ["minute", minute],
+      ["day", answer.result.windows.day],
+    ]);
+    expect(resultOf(without(answer, "result.leased"))).toMatchObject({ leased: {} });
     expect(resultOf(without(answer, "result.bannedUntilMs"))).not.toHaveProperty("bannedUntilMs");
   });
 
@@ -203,8 +209,8 @@ describe("an answer", () => {
   });
 
   it("about usage leaves out days without a date", () => {
-    const read = readUsageAnswer(without(released.usage, "usage.days.*.startMs", "usage.status"), KNOWN);
-    expect(read).toMatchObject({ usage: { status: KNOWN_STATUS, days: [] } });
+    const read = readUsageAnswer(without(released.usage, "usage.days.*.date", "usage.status"), KNOWN);
+    expect(read).toMatchObject({ usage: { status: { ...KNOWN_STATUS, leased: {} }, days: [] } });
   });
 });
 
@@ -215,12 +221,12 @@ describe("what is stored", () => {
   it("is that of an unused key if there is nothing", () => {
     const { quota, ...rest } = readState(undefined, NOW_MS, refuseAll);
     expect(rest).toMatchObject({ version: 1, keyId: undefined, read: undefined });
-    expect(quota.counts).toEqual({ minute: { startMs: 0, used: 0 }, day: { startMs: 0, used: 0 } });
+    expect(quota).toEqual(unusedQuota(WINDOWS));
   });
 
-  it.each(["startMs", "used"])("has a full minute, which ends, without its count's %s", (name) => {
+  it.each(["startMs", "used", "seconds"])("has a full minute, which ends, without its count's %s", (name) => {
     const { minute, day } = read(`quota.counts.minute.${name}`).quota.counts;
-    expect(minute).toEqual({ startMs: stored.quota.counts.minute.startMs, used: 1_000_000_000 });
+    expect(minute).toEqual({ ...stored.quota.counts.minute, used: 1_000_000_000 });
     expect(day).toEqual(stored.quota.counts.day);
   });
 
@@ -228,7 +234,24 @@ describe("what is stored", () => {
     expect(read("quota.counts.day").quota.counts.day).toEqual(stored.quota.counts.day);
     const tomorrowMs = NOW_MS + 86_400_000;
     const { day } = readState(without(stored, "quota.counts.day.used"), tomorrowMs, refuseAll).quota.counts;
-    expect(day).toEqual({ startMs: startOfWindowMs("day", tomorrowMs), used: 0 });
+    expect(day).toEqual({ seconds: 86_400, startMs: startOfWindowMs(86_400, tomorrowMs), used: 0 });
+  });
+
+  it("has of a window that its release did not have the requests of the next shorter one; of one with another length, none is left", () => {
+    const hour = { seconds: 3_600, startMs: NOW_MS - (NOW_MS % 3_600_000) };
+    const countsWith = (windows: object, value: object = stored) => {
+      const policy = { ...KEY_POLICY, windows: { minute: 60, ...windows, day: 86_400 } };
+      return state.readState(value, NOW_MS, refuseAll, policy).quota.counts;
+    };
+    const { used } = stored.quota.counts.minute;
+    expect(countsWith({ hour: 3_600 })).toEqual({ ...stored.quota.counts, hour: { ...hour, used } });
+    const known = structuredClone(stored) as { quota: { counts: object }; read: { record: object } };
+    Object.assign(known.quota.counts, { hour: { ...hour, used: 7 } });
+    Object.assign(known.read.record, { limits: { minute: 300, hour: 900, day: 30_000 } });
+    expect(countsWith({ hour: 3_600 }, known)).toMatchObject({ hour: { ...hour, used: 7 } });
+    expect(countsWith({ hour: 1_800 }, known)).toMatchObject({
+      hour: { seconds: 1_800, used: 1_000_000_000 },
+    });
   });
 
   it.each(["id", "size", "used", "grantedMs", "durationMs", "renewedMs"])(
@@ -246,13 +269,13 @@ describe("what is stored", () => {
     expect(read("unwritten").unwritten).toEqual({ banMs: Number.POSITIVE_INFINITY, days: [], usageMs: 0 });
     expect(read("quota.bannedUntilMs").quota.bannedUntilMs).toBe(0);
     expect(read("quota.clients").quota.clients).toEqual(new Map());
-    expect(read("quota.totals").quota.totals).toEqual({ days: [], minutes: [] });
+    expect(read("quota.totals").quota.totals).toEqual({ days: [], latest: {} });
   });
 
   it("counts as nothing if it is no object", () => {
     const problems: string[] = [];
     const { quota } = readState("damaged", NOW_MS, (problem) => void problems.push(problem));
-    expect(quota.counts.minute.used).toBe(1_000_000_000);
+    expect(quota.counts).toMatchObject({ minute: { used: 1_000_000_000 } });
     expect(problems).toEqual(["state is no object: damaged"]);
   });
 });

@@ -30,9 +30,9 @@ const migrationsOf = (contents: Contents) =>
 const MIGRATIONS = [...migrationsOf("keys"), ...migrationsOf("pets")];
 
 function keyWith(plan: string): string {
-  const limits = limitsOf(plan, undefined) === undefined ? "5" : "NULL";
-  return `INSERT INTO keys (id, name, plan, per_minute, per_day, hash, last_four, created_at_ms)
-    VALUES (hex(randomblob(8)), 'a test', '${plan}', ${limits}, ${limits}, randomblob(32), 'abcd', 1)`;
+  const limits = limitsOf(plan, undefined) === undefined ? `'{"minute":5,"day":5}'` : "NULL";
+  return `INSERT INTO keys (id, name, plan, limits, hash, last_four, created_at_ms)
+    VALUES (hex(randomblob(8)), 'a test', '${plan}', ${limits}, randomblob(32), 'abcd', 1)`;
 }
 
 /** A database with all migrations, which `between` is called after. */

@@ -1,12 +1,14 @@
 // acquire on a quota: windows, bans, leases, reports and repeated calls. The simulation has random lives of a key.
 
 import { assert, expect, it } from "vitest";
+import { type Limits, WINDOWS } from "../../src/keys/plans.ts";
+import { formatDate } from "../../src/lib/rfc3339.ts";
 import { acquire } from "../../src/limits/object/acquire.ts";
 import { BAN_MS, liftBan } from "../../src/limits/object/bans.ts";
-import { UNUSED_QUOTA } from "../../src/limits/object/quota.ts";
+import { unusedQuota } from "../../src/limits/object/quota.ts";
 import { daysOf } from "../../src/limits/object/totals.ts";
 import type { AcquireRequest, AcquireResult } from "../../src/limits/protocol.ts";
-import type { Limits } from "../../src/limits/windows.ts";
+import { longest, shortest, type Window } from "../../src/limits/windows.ts";
 import { NO_REQUESTS } from "../support/key-record.ts";
 
 const DAY_MS = 86_400_000;
@@ -14,7 +16,7 @@ const MINUTE_MS = Date.UTC(2026, 10, 20, 12, 34);
 const MIDNIGHT_MS = Date.UTC(2026, 10, 21);
 
 /** A local decision of an isolate. */
-const DECISION = { atMs: MINUTE_MS, admitted: 0, refused: 0, refusedByDay: 0 };
+const DECISION = { atMs: MINUTE_MS, admitted: 0, refusedBy: {} };
 
 /** More than any limit here: the lease is as large as possible. */
 const HOT = { recent: 10_000 };
@@ -25,7 +27,7 @@ function newKey(limits: Limits, nowMs = MINUTE_MS) {
   const key = {
     limits,
     nowMs,
-    quota: UNUSED_QUOTA,
+    quota: unusedQuota(WINDOWS),
     acquire(requests: number, rest: Partial<AcquireRequest> = {}): AcquireResult {
       number += 10;
       const call = { ...NO_REQUESTS, client: "A", number, requests, wantsLease: true };
@@ -36,12 +38,14 @@ function newKey(limits: Limits, nowMs = MINUTE_MS) {
     },
     /** Acquires without requests. Returns the counts of minute and day. */
     usedAfter(rest: Partial<AcquireRequest>): number[] {
-      const { windows } = key.acquire(0, rest);
-      return [windows.minute.used, windows.day.used];
+      return usedOf(key.acquire(0, rest));
     },
   };
   return key;
 }
+
+/** What minute and day have used. */
+const usedOf = ({ windows }: AcquireResult) => Object.values(windows).map(({ used }: Window) => used);
 
 /** The third call in a row of isolate A, which gets a lease as long as any can be. It gives back the leases of the first two. */
 function acquireAsBefore(key: ReturnType<typeof newKey>, rest: Partial<AcquireRequest>): AcquireResult {
@@ -58,13 +62,9 @@ it("the totals of the last 30 days are kept, today included", () => {
     key.nowMs = MINUTE_MS + day * DAY_MS;
     key.acquire(3);
   }
-  const days = Array.from({ length: 29 }, (_, index) => MIDNIGHT_MS + index * DAY_MS);
-  const totals = daysOf(key.quota.totals).map(({ startMs, admitted, refusedByDay }) => [
-    startMs,
-    admitted,
-    refusedByDay,
-  ]);
-  expect(totals).toEqual([...days, MIDNIGHT_MS + 29 * DAY_MS].map((startMs) => [startMs, 2, 1]));
+  const dates = Array.from({ length: 30 }, (_, index) => formatDate(MIDNIGHT_MS + index * DAY_MS));
+  const totals = daysOf(key.quota.totals).map(({ date, admitted, refusedBy }) => [date, admitted, refusedBy]);
+  expect(totals).toEqual(dates.map((date) => [date, 2, { day: 1 }]));
 });
 
 /** A key with a refusal at MINUTE_MS, 7 s later. From now on, refusals count towards a ban. */
@@ -88,7 +88,7 @@ it("a ban begins after refusals of three times the limit that come 7 s after the
   // Its isolate refuses these.
   expect(key.acquire(5)).toMatchObject({ admitted: 0, refused: 0, bannedUntilMs });
   // The refusals of the batch with which the ban began count, and no later ones.
-  expect(daysOf(key.quota.totals)[0]?.refusedByMinute).toBe(1 + 900 + 210 + 5);
+  expect(daysOf(key.quota.totals)[0]?.refusedBy.minute).toBe(1 + 900 + 210 + 5);
   const admitted = [bannedUntilMs - 1, bannedUntilMs].map((nowMs) => {
     key.nowMs = nowMs;
     return key.acquire(1).admitted;
@@ -99,7 +99,7 @@ it("a ban begins after refusals of three times the limit that come 7 s after the
 it("refusals that isolates report count by their own time, and not in another minute", () => {
   const key = newKey({ minute: 1, day: 9 });
   const report = (client: string, atMs: number, refused: number) => {
-    const decisions = [{ ...DECISION, number: 5, atMs, refused }];
+    const decisions = [{ ...DECISION, number: 5, atMs, refusedBy: { minute: refused } }];
     return key.acquire(0, { client, decisions }).bannedUntilMs;
   };
   // The first refusal is known from its report on.
@@ -115,7 +115,7 @@ it("refusals by a clock that has stepped forward count by the time of their repo
   const key = newKey({ minute: 1, day: 9 });
   key.acquire(2);
   key.nowMs += 3_000;
-  const decisions = [{ ...DECISION, number: 15, atMs: MINUTE_MS + 13_000, refused: 900 }];
+  const decisions = [{ ...DECISION, number: 15, atMs: MINUTE_MS + 13_000, refusedBy: { minute: 900 } }];
   expect(key.acquire(0, { number: 20, decisions }).bannedUntilMs).toBeUndefined();
   expect(daysOf(key.quota.totals)).toMatchObject([{ lastRefusedMs: MINUTE_MS + 3_000 }]);
 });
@@ -123,7 +123,7 @@ it("refusals by a clock that has stepped forward count by the time of their repo
 it("refusals of a call that a local decision replaces don't count towards a ban twice", () => {
   const key = newRefusedKey({ minute: 1, day: 1_000 });
   key.acquire(170, { number: 15 });
-  const decisions = [{ ...DECISION, number: 15, atMs: key.nowMs, refused: 170 }];
+  const decisions = [{ ...DECISION, number: 15, atMs: key.nowMs, refusedBy: { minute: 170 } }];
   expect(key.acquire(10, { number: 20, decisions }).bannedUntilMs).toBeUndefined();
   expect(key.acquire(1).bannedUntilMs).toBe(key.nowMs + BAN_MS);
 });
@@ -146,8 +146,8 @@ it("a lease is charged at once, and is at most half of what is left in the tight
     { minute: 101, day: 1_000 },
     { minute: 1_000, day: 101 },
   ]) {
-    const { lease, windows } = newKey(limits).acquire(1, HOT);
-    expect([lease?.size, windows.minute.used, windows.day.used]).toEqual([50, 51, 51]);
+    const result = newKey(limits).acquire(1, HOT);
+    expect([result.lease?.size, ...usedOf(result)]).toEqual([50, 51, 51]);
   }
   // A lease is for at least two.
   const sizes = [4, 5].map((minute) => newKey({ minute, day: 1_000 }).acquire(1, HOT).lease?.size);
@@ -250,7 +250,7 @@ it("a renewed lease keeps its id and what is used of it meanwhile, and only what
   // It has as many unused requests as before.
   expect(lease?.size).toBe((first?.size ?? 0) + 40);
   expect(key.acquire(0, { client: "B" }).leased.minute).toBe(first?.size);
-  expect(key.quota.counts.minute.used).toBe(1 + (lease?.size ?? 0));
+  expect(shortest(key.quota.counts).used).toBe(1 + (lease?.size ?? 0));
   expect(key.usedAfter({ lease: { id: 30, used: 70, isOver: true } })).toEqual([71, 71]);
   // It is credited once.
   expect(key.usedAfter({ lease: { id: 30, used: 70, isOver: true } })).toEqual([71, 71]);
@@ -355,7 +355,7 @@ it("a repeated call gets the same result and is charged once, also if it was adm
   expect(outcome(inPart)).toEqual({ admitted: 40, refused: 50 });
   expect(key.acquire(90, { number: 30 })).toEqual(inPart);
   expect(daysOf(key.quota.totals)).toMatchObject([
-    { admitted: 100, refusedByMinute: 50, busiestMinute: 150 },
+    { admitted: 100, refusedBy: { minute: 50 }, busiest: { minute: 150 } },
   ]);
 });
 
@@ -375,12 +375,14 @@ it("a local decision about a call whose result was lost replaces it, also if it 
   key.acquire(5, { number: 10 });
   // The second is the first report again: its result was lost. The object never got call 15.
   const decisions = [
-    { ...DECISION, number: 10, refused: 5 },
-    { ...DECISION, number: 15, admitted: 7, refused: 1 },
+    { ...DECISION, number: 10, refusedBy: { minute: 5 } },
+    { ...DECISION, number: 15, admitted: 7, refusedBy: { minute: 1 } },
   ];
   for (const number of [20, 30]) key.acquire(0, { number, decisions });
   expect(key.acquire(7, { number: 15 })).toMatchObject({ admitted: 0, refused: 0 });
-  expect(daysOf(key.quota.totals)).toMatchObject([{ admitted: 7, refusedByMinute: 6, busiestMinute: 13 }]);
+  expect(daysOf(key.quota.totals)).toMatchObject([
+    { admitted: 7, refusedBy: { minute: 6 }, busiest: { minute: 13 } },
+  ]);
 });
 
 it("a local decision counts in its own minute, although the call that it replaces was charged to the one before", () => {
@@ -396,14 +398,14 @@ it("leases and local decisions from before midnight count in their own day", () 
   key.acquire(1, HOT);
   key.nowMs = MIDNIGHT_MS;
   const decisions = [MIDNIGHT_MS - 2 * DAY_MS, MIDNIGHT_MS - 1, MIDNIGHT_MS].map((atMs, index) => {
-    return { ...DECISION, number: 11 + index, atMs, admitted: 10, refused: 2 };
+    return { ...DECISION, number: 11 + index, atMs, admitted: 10, refusedBy: { minute: 2 } };
   });
   key.acquire(1, { lease: { id: 10, used: 3, isOver: true }, decisions });
-  expect(key.quota.counts.day.used).toBe(11);
-  const totals = daysOf(key.quota.totals).map(({ startMs, admitted, refusedByMinute }) => [
-    (startMs - MIDNIGHT_MS) / DAY_MS,
+  expect(longest(key.quota.counts).used).toBe(11);
+  const totals = daysOf(key.quota.totals).map(({ date, admitted, refusedBy }) => [
+    (Date.parse(date) - MIDNIGHT_MS) / DAY_MS,
     admitted,
-    refusedByMinute,
+    refusedBy.minute,
   ]);
   expect(totals.sort()).toEqual([
     [-1, 14, 2],
@@ -417,9 +419,9 @@ it("the busiest minute has all requests of its minute, also those reported in th
   key.acquire(1, HOT);
   key.nowMs += 1_000;
   key.acquire(3, { client: "B" });
-  const decisions = [{ ...DECISION, number: 11, refused: 4 }];
+  const decisions = [{ ...DECISION, number: 11, refusedBy: { minute: 4 } }];
   key.acquire(1, { lease: { id: 10, used: 7, isOver: true }, decisions });
-  const busiest = () => daysOf(key.quota.totals)[0]?.busiestMinute;
+  const busiest = () => daysOf(key.quota.totals)[0]?.busiest.minute;
   expect(busiest()).toBe(12);
   key.nowMs += 120_000;
   for (const requests of [5, 6]) key.acquire(requests);
@@ -435,7 +437,7 @@ it("an isolate is forgotten after 60 s without a call", () => {
     key.nowMs += ms;
     key.acquire(1, { client: "B" });
     key.acquire(1, { number: 10 });
-    return key.quota.counts.day.used;
+    return longest(key.quota.counts).used;
   };
   expect([59_999, 60_000, -60_000].map(usedAfter)).toEqual([2, 3, 3]);
 });
@@ -467,7 +469,7 @@ it("an isolate's share counts what it has used of its lease, and what it has dec
   key.acquire(10, { client: "B" });
   const { lease } = acquireAsBefore(key, { ...HOT });
   assert(lease);
-  const decisions = [{ ...DECISION, number: 45, admitted: 2, refused: 3 }];
+  const decisions = [{ ...DECISION, number: 45, admitted: 2, refusedBy: { minute: 3 } }];
   const { share } = key.acquire(0, { decisions, lease: { id: lease.id, used: 5, isOver: true } });
   expect(share?.toFixed(3)).toBe(((1 + 10 / 2) / (1 + 10 / 2 + 10)).toFixed(3));
 });
@@ -477,14 +479,14 @@ it("a call that says nothing of its lease gets no other one, and what was leased
   const { lease, windows } = acquireAsBefore(key, HOT);
   assert(lease);
   const silent = { ...HOT, lease: undefined as never };
-  expect(key.acquire(1, silent)).toMatchObject({ windows: { minute: { used: windows.minute.used + 1 } } });
+  expect(key.acquire(1, silent)).toMatchObject({ windows: { minute: { used: shortest(windows).used + 1 } } });
   expect(key.acquire(1, silent)).not.toHaveProperty("lease");
-  expect(key.acquire(1, HOT).windows.minute.used).toBeGreaterThanOrEqual(windows.minute.used + 3);
+  expect(shortest(key.acquire(1, HOT).windows).used).toBeGreaterThanOrEqual(shortest(windows).used + 3);
 });
 
 it("a call that does not say whose it is is counted each time, and not remembered", () => {
   const key = newKey({ minute: 300, day: 1_000 });
   const nobody = { client: "", number: 1, wantsLease: false };
   expect([key.acquire(2, nobody).admitted, key.acquire(2, nobody).admitted]).toEqual([2, 2]);
-  expect([key.quota.counts.minute.used, key.quota.clients.size]).toEqual([4, 0]);
+  expect([shortest(key.quota.counts).used, key.quota.clients.size]).toEqual([4, 0]);
 });

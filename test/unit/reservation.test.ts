@@ -1,14 +1,16 @@
 // What the object of a busy key stores, and what that covers. The simulation has crashes in between.
 
-import { expect, it } from "vitest";
+import { assert, expect, it } from "vitest";
+import { WINDOWS } from "../../src/keys/plans.ts";
 import { acquire } from "../../src/limits/object/acquire.ts";
-import { type Quota, UNUSED_QUOTA } from "../../src/limits/object/quota.ts";
+import { type Quota, unusedQuota } from "../../src/limits/object/quota.ts";
 import { Activity, covers, RESERVED_SHARE, reserve, SETTLE_MS } from "../../src/limits/object/reservation.ts";
 import type { AcquireRequest } from "../../src/limits/protocol.ts";
 import { NO_REQUESTS } from "../support/key-record.ts";
 
 const MINUTE_MS = Date.UTC(2026, 10, 20, 12, 34);
 const DAY_MS = 86_400_000;
+const UNUSED = unusedQuota(WINDOWS);
 const LIMITS = { minute: 100, day: 1_000 };
 
 let number = 0;
@@ -17,11 +19,11 @@ function call(quota: Quota, rest: Partial<AcquireRequest> = {}, nowMs = MINUTE_M
   number += 1;
   return acquire(quota, limits, { ...NO_REQUESTS, client: "A", number, ...rest }, nowMs).quota;
 }
-const used = ({ counts }: Quota) => [counts.minute.used, counts.day.used];
+const used = ({ counts }: Quota) => Object.values(counts).map((each) => each.used);
 
 it("a twentieth of the minute's limit is reserved, at most a quarter of what is left, and with 0 nothing", () => {
   const reserved = (requests: number, share = RESERVED_SHARE, limits = LIMITS) => {
-    const quota = call(UNUSED_QUOTA, { requests }, MINUTE_MS, limits);
+    const quota = call(UNUSED, { requests }, MINUTE_MS, limits);
     return (used(reserve(quota, limits, share))[0] ?? 0) - (used(quota)[0] ?? 0);
   };
   expect([0, 1, 80, 84, 88, 96, 97, 100].map((requests) => reserved(requests))).toEqual([
@@ -33,7 +35,7 @@ it("a twentieth of the minute's limit is reserved, at most a quarter of what is 
 
 /** A quota with a lease of A and a refusal, and what is stored of it. */
 function newKey() {
-  const quota = call(UNUSED_QUOTA, { requests: 40, recent: 8, wantsLease: true });
+  const quota = call(UNUSED, { requests: 40, recent: 8, wantsLease: true });
   const stored = reserve(quota, LIMITS, RESERVED_SHARE);
   const lease = quota.clients.get("A")?.lease;
   if (lease === undefined) throw new Error("no lease");
@@ -46,10 +48,9 @@ it("requests are covered while they are not more than was reserved, in either wi
   expect([1, 5, 6].map((requests) => covers(stored, after(requests)))).toEqual([true, true, false]);
   for (const name of ["minute", "day"] as const) {
     const { counts } = after(5);
-    const other = {
-      ...after(5),
-      counts: { ...counts, [name]: { ...counts[name], used: counts[name].used + 1 } },
-    };
+    const { [name]: count } = counts;
+    assert(count);
+    const other = { ...after(5), counts: { ...counts, [name]: { ...count, used: count.used + 1 } } };
     expect(covers(stored, other)).toBe(false);
   }
 });
@@ -74,7 +75,7 @@ it("a lease, its renewal and its return are part of what was reserved", () => {
 
 it("refusals are covered, but not a ban", () => {
   const { quota, stored } = newKey();
-  const refused = { admitted: 0, refused: 9, refusedByDay: 0, atMs: MINUTE_MS };
+  const refused = { admitted: 0, refusedBy: { minute: 9 }, atMs: MINUTE_MS };
   const after = call(quota, { decisions: [{ number: 99, ...refused }] });
   expect(covers(stored, after)).toBe(true);
   expect(covers(stored, { ...after, bannedUntilMs: MINUTE_MS + 1 })).toBe(false);
@@ -83,13 +84,13 @@ it("refusals are covered, but not a ban", () => {
 it("a new minute, a new day, and a late report to an earlier day are not covered", () => {
   const { quota } = newKey();
   for (const endMs of [MINUTE_MS + 60_000, Date.UTC(2026, 10, 21)]) {
-    const before = call(UNUSED_QUOTA, { requests: 40 }, endMs - 1);
+    const before = call(UNUSED, { requests: 40 }, endMs - 1);
     const isCovered = (atMs: number) =>
       covers(reserve(before, LIMITS, RESERVED_SHARE), call(before, { client: "B", requests: 1 }, atMs));
     expect([endMs - 1, endMs].map(isCovered)).toEqual([true, false]);
   }
   const tomorrow = call(quota, { requests: 1 }, MINUTE_MS + DAY_MS);
-  const late = { number: 99, admitted: 0, refused: 1, refusedByDay: 0, atMs: MINUTE_MS };
+  const late = { number: 99, admitted: 0, refusedBy: { minute: 1 }, atMs: MINUTE_MS };
   const reserved = reserve(tomorrow, LIMITS, RESERVED_SHARE);
   const report = (atMs: number) =>
     call(tomorrow, { client: "B", decisions: [{ ...late, atMs }] }, MINUTE_MS + DAY_MS);

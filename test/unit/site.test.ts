@@ -11,7 +11,7 @@ import { explain } from "../../src/site/reference/explanation.ts";
 import { originOf } from "../../src/site/reference/sample-values.ts";
 import { errorText, formatInstant } from "../../src/site/text.ts";
 import { adviceOn } from "../../src/site/usage/advice.ts";
-import { chartSvg, tableRows } from "../../src/site/usage/chart.ts";
+import { chartSvg, tableOf } from "../../src/site/usage/chart.ts";
 import { gaugeFigures, stateText } from "../../src/site/usage/figures.ts";
 
 const nowMs = Date.parse("2026-11-20T12:34:20Z");
@@ -102,19 +102,18 @@ describe("the state of a key", () => {
   const ban = "It is temporarily banned until 12:44:20 UTC for ignoring 429 responses.";
   const dayLimit = "Its limit per day is exhausted until 21 November at 00:00:00 UTC.";
 
-  it.each<[string, Partial<UsageBody>, string]>([
-    ["neither banned nor limited", {}, ""],
-    [
-      "the minute",
-      { minute: { ...minute, ...noneLeft } },
-      " Its limit per minute is exhausted until 12:35:00 UTC.",
-    ],
-    ["both windows", { minute: { ...minute, ...noneLeft }, day: { ...day, ...noneLeft } }, ` ${dayLimit}`],
-    ["a ban beyond the minute", { minute: { ...minute, ...noneLeft }, bannedUntil: now + 600 }, ` ${ban}`],
-    ["a ban within the day", { day: { ...day, ...noneLeft }, bannedUntil: now + 600 }, ` ${ban} ${dayLimit}`],
-    ["a ban that has ended", { bannedUntil: now - 1 }, ""],
-  ])("%s", (_, usage, text) => {
-    const body: UsageBody = { plan: "free", minute, day, bannedUntil: null, days: [], ...usage };
+  const fullMinute = { minute: { ...minute, ...noneLeft } };
+  const fullDay = { day: { ...day, ...noneLeft } };
+
+  it.each<[string, Partial<UsageBody["windows"]>, number | null, string]>([
+    ["neither banned nor limited", {}, null, ""],
+    ["the minute", fullMinute, null, " Its limit per minute is exhausted until 12:35:00 UTC."],
+    ["both windows", { ...fullMinute, ...fullDay }, null, ` ${dayLimit}`],
+    ["a ban beyond the minute", fullMinute, now + 600, ` ${ban}`],
+    ["a ban within the day", fullDay, now + 600, ` ${ban} ${dayLimit}`],
+    ["a ban that has ended", {}, now - 1, ""],
+  ])("%s", (_, full, bannedUntil, text) => {
+    const body: UsageBody = { plan: "free", windows: { minute, day, ...full }, bannedUntil, days: [] };
     expect(stateText(body, nowMs)).toBe(`This key is on the Free plan.${text}`);
   });
 });
@@ -151,10 +150,11 @@ describe("whether a larger plan would have helped", () => {
   /** Of a key with these limits, whose days have these counts; it was not used on the others. */
   const adviceTo = (minute: number, day: number, ...counts: number[][]) => {
     const days = Array.from({ length: 30 }, (_, index) => {
-      const [admitted = 0, refusedByMinute = 0, refusedByDay = 0, busiestMinute = 0] = counts[index] ?? [];
-      return { date: "2026-11-20", admitted, refusedByMinute, refusedByDay, busiestMinute };
+      const [admitted = 0, byMinute = 0, byDay = 0, busiest = 0] = counts[index] ?? [];
+      const refusedBy = { minute: byMinute, day: byDay };
+      return { date: "2026-11-20", admitted, refusedBy, busiest: { minute: busiest } };
     });
-    return adviceOn({ days, minute: window(minute), day: window(day) });
+    return adviceOn({ days, windows: { minute: window(minute), day: window(day) } });
   };
 
   const PRO = "The Pro plan would have admitted all: 300 requests per minute, 10,000 per day.";
@@ -243,9 +243,8 @@ describe("the chart of the days", () => {
     return {
       date,
       admitted: index * 10,
-      refusedByMinute: isLast ? 40 : 0,
-      refusedByDay: isLast ? 20 : 0,
-      busiestMinute: 70,
+      refusedBy: { minute: isLast ? 40 : 0, day: isLast ? 20 : 0 },
+      busiest: { minute: 70 },
     };
   });
   const svg = chartSvg(days);
@@ -263,17 +262,13 @@ describe("the chart of the days", () => {
   });
 
   it("stacks refused requests on admitted ones, in proportion, and draws no empty bar", () => {
-    const bars = [...svg.matchAll(/<rect class="(admitted|refused\w+)".*? y="([\d.]+)" height="([\d.]+)"/g)];
+    const bars = [...svg.matchAll(/<rect class="(admitted|refused-\d)".*? y="([\d.]+)" height="([\d.]+)"/g)];
     expect(bars).toHaveLength(31);
     const [admitted, byMinute, byDay] = bars
       .slice(-3)
       .map(([, kind, y, height]) => ({ kind, y: Number(y), height: Number(height) }));
     assert(admitted && byMinute && byDay);
-    expect([admitted.kind, byMinute.kind, byDay.kind]).toEqual([
-      "admitted",
-      "refusedByMinute",
-      "refusedByDay",
-    ]);
+    expect([admitted.kind, byMinute.kind, byDay.kind]).toEqual(["admitted", "refused-0", "refused-1"]);
     expect(admitted.height / byMinute.height).toBeCloseTo(290 / 40, 5);
     expect(byMinute.height / byDay.height).toBeCloseTo(2, 5);
     expect(byMinute.y + byMinute.height).toBeCloseTo(admitted.y, 5);
@@ -286,18 +281,25 @@ describe("the chart of the days", () => {
     [9, ["0", "5", "10"]],
     [1_250, ["0", "500", "1K", "1.5K"]],
   ])("has a scale for at most %d requests a day", (admitted, ticks) => {
-    const refused = { refusedByMinute: 0, refusedByDay: 0, busiestMinute: 0 };
+    const refused = { refusedBy: { minute: 0, day: 0 }, busiest: { minute: 0 } };
     const chart = chartSvg([{ date: "2026-11-20", admitted, ...refused }]);
     expect([...chart.matchAll(/text-anchor="end">([\d.K]+)</g)].map(([, tick]) => tick)).toEqual(ticks);
   });
 
   it("has a table of UTC days, the latest first", () => {
     vi.stubEnv("TZ", "America/New_York");
-    const rows = tableRows([
-      { date: "2026-11-19", admitted: 1000, refusedByMinute: 250, refusedByDay: 30, busiestMinute: 310 },
-      { date: "2026-11-20", admitted: 1, refusedByMinute: 0, refusedByDay: 0, busiestMinute: 1 },
+    const table = tableOf([
+      { date: "2026-11-19", admitted: 1000, refusedBy: { minute: 250, day: 30 }, busiest: { minute: 310 } },
+      { date: "2026-11-20", admitted: 1, refusedBy: { minute: 0, day: 0 }, busiest: { minute: 1 } },
     ]);
-    const cells = rows.replaceAll(/<tr><th scope="row">|<\/td><\/tr>/g, "|").replaceAll(/<[^>]+>+/g, " ");
+    const [header = "", rows = ""] = table.split("</thead>");
+    expect([...header.matchAll(/>([^<]+)<\/th>/g)].map(([, text]) => text)).toEqual([
+      ...["day", "admitted", "refused by the limit per minute", "by the limit per day", "busiest minute"],
+    ]);
+    const cells = rows
+      .replaceAll(/<\/?tbody>/g, "")
+      .replaceAll(/<tr><th scope="row">|<\/td><\/tr>/g, "|")
+      .replaceAll(/<[^>]+>+/g, " ");
     expect(cells.split("|").filter(Boolean)).toEqual(["20 Nov  1  0  0  1", "19 Nov  1,000  250  30  310"]);
   });
 });

@@ -1,6 +1,6 @@
 // Windows, the counts of addresses, and the rate-limit headers of a decision.
 
-import { expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { HEADER } from "../../src/http/header-names.ts";
 import { AddressCounter } from "../../src/limits/address-counter.ts";
 import { headersOf, left, tighterWindow } from "../../src/limits/headers.ts";
@@ -11,11 +11,15 @@ const NOON_MS = Date.UTC(2026, 10, 20, 12);
 const DAY_MS = 86_400_000;
 const MIDNIGHT_MS = NOON_MS + DAY_MS / 2;
 
+function windowOf(seconds: number, limit: number, used: number, nowMs: number): Windows.Window {
+  return { seconds, startMs: Windows.startOfWindowMs(seconds, nowMs), used, limit };
+}
+
 /** A decision with limits of 5 per minute and 9 per day. A ban is relative to now. */
 function decisionOf(nowMs: number, minuteUsed: number, dayUsed: number, banMs?: number) {
-  const windows: Windows.KeyWindows = {
-    minute: { limit: 5, startMs: Windows.startOfWindowMs("minute", nowMs), used: minuteUsed },
-    day: { limit: 9, startMs: Windows.startOfWindowMs("day", nowMs), used: dayUsed },
+  const windows = {
+    minute: windowOf(60, 5, minuteUsed, nowMs),
+    day: windowOf(86_400, 9, dayUsed, nowMs),
   };
   const isBanned = banMs !== undefined;
   const admitted = Windows.room(windows) > 0 && !isBanned;
@@ -25,8 +29,8 @@ function decisionOf(nowMs: number, minuteUsed: number, dayUsed: number, banMs?: 
 it("a window begins again with its minute or day, but not when the clock steps back", () => {
   const { windows } = decisionOf(NOON_MS, 5, 9);
   const at = (ms: number) => {
-    const { minute, day } = Windows.rollOver(windows, NOON_MS + ms);
-    return [minute.startMs - NOON_MS, minute.used, day.startMs - NOON_MS, day.used];
+    const all = Object.values(Windows.rollOver<Windows.Window>(windows, NOON_MS + ms));
+    return all.flatMap(({ startMs, used }) => [startMs - NOON_MS, used]);
   };
   expect([-DAY_MS, 0, 59_999].map(at)).toEqual(Array(3).fill([0, 5, -DAY_MS / 2, 9]));
   expect(at(60_000)).toEqual([60_000, 0, -DAY_MS / 2, 9]);
@@ -92,4 +96,69 @@ it.each([
   ["the minute if a ban ends with the day", "minute", decisionOf(MIDNIGHT_MS - 600_000, 5, 9, 600_000)],
 ])("the headers name %s: the %s", (_, window, decision) => {
   expect(tighterWindow(decision)).toBe(window);
+});
+
+describe("with windows of other lengths", () => {
+  const LENGTHS = { minute: 60, hour: 3_600, day: 86_400 };
+  const threeOf = (minute: number, hour: number, day: number) => ({
+    minute: windowOf(60, 5, minute, NOON_MS),
+    hour: windowOf(3_600, 9, hour, NOON_MS),
+    day: windowOf(86_400, 99, day, NOON_MS),
+  });
+
+  it("counts begin with nothing, the shortest first", () => {
+    expect(Object.entries(Windows.unused(LENGTHS))).toEqual([
+      ["minute", { seconds: 60, startMs: 0, used: 0 }],
+      ["hour", { seconds: 3_600, startMs: 0, used: 0 }],
+      ["day", { seconds: 86_400, startMs: 0, used: 0 }],
+    ]);
+  });
+
+  it.each([
+    [{}, "there is no window"],
+    [{ blink: 9, day: 86_400 }, "blink of 9 s"],
+    [{ day: 86_400, minute: 60 }, "minute of 60 s"],
+    [{ minute: 60, half: 90 }, "half of 90 s"],
+    [{ minute: 60, other: 60 }, "other of 60 s"],
+    [{ Minute: 60 }, "Minute of 60 s"],
+    [{ minute: Number.NaN }, "minute of NaN s"],
+  ])("%j is refused", (lengths, problem) => {
+    expect(() => Windows.unused(lengths)).toThrow(problem);
+    expect(() => Windows.unused(lengths)).toThrow(RangeError);
+  });
+
+  it("a window without a limit admits all", () => {
+    const windows = Windows.withLimits(Windows.unused(LENGTHS), { minute: 5, day: 99 });
+    expect([Object.keys(windows), Windows.room(windows)]).toEqual([["minute", "day"], 5]);
+  });
+
+  it("windows that are missing come at their place", () => {
+    const { hour, ...others } = threeOf(1, 2, 3);
+    const all = Windows.complete(others, { ...threeOf(4, 5, 6), hour });
+    expect(Object.entries(all)).toEqual(Object.entries(threeOf(1, 2, 3)));
+  });
+
+  it.each([
+    ["the longest of two that are full", threeOf(1, 9, 99), "day", 0],
+    ["one between others", threeOf(1, 9, 50), "hour", 0],
+    ["the shortest if none is full", threeOf(1, 2, 3), "minute", 4],
+  ])("%s refuses", (_, windows, name, room) => {
+    expect([Windows.refusingWindow(windows), Windows.room(windows)]).toEqual([name, room]);
+  });
+
+  it("all windows of a refusal have as many requests more as the tightest has room for", () => {
+    const full = Windows.fullWindows(threeOf(4, 9, 20), { minute: 3, hour: 2 });
+    expect(Object.values(full).map(({ used }) => used)).toEqual([3, 9, 22]);
+  });
+
+  it("headers have all of them, and name the tightest", () => {
+    const decision = { admitted: true, nowMs: NOON_MS, windows: threeOf(1, 8, 20) };
+    expect(headersOf(decision)).toEqual({
+      [HEADER.rateLimitLimit]: "9",
+      [HEADER.rateLimitRemaining]: "1",
+      [HEADER.rateLimitReset]: `${NOON_MS / 1_000 + 3_600}`,
+      [HEADER.rateLimitPolicy]: '"minute";q=5;w=60, "hour";q=9;w=3600, "day";q=99;w=86400',
+      [HEADER.rateLimit]: '"minute";r=4;t=60, "hour";r=1;t=3600, "day";r=79;t=43200',
+    });
+  });
 });

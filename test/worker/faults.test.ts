@@ -279,7 +279,8 @@ it.each(CELLS)(
     // The first request of a key that is not new, and both requests. Without a record, nothing is counted.
     const isCounted = !(isUnavailable && broken.includes("KEYS_DB"));
     const counted = Number(key !== "new") + (operation === "getUsage" ? 0 : 1 + Number(isCounted));
-    const { minute, day } = await (await client.get("/v1/usage")).json<UsageBody>();
+    const { windows } = await (await client.get("/v1/usage")).json<UsageBody>();
+    const { minute, day } = windows;
     expect([minute.used, day.used]).toEqual([counted, counted]);
   },
 );

@@ -30,8 +30,7 @@ async function newObject() {
 async function usedOf(keyId: string): Promise<number[]> {
   const answer = await objectOf(keyId).usage();
   assert("usage" in answer && answer.usage);
-  const { minute, day } = answer.usage.status.windows;
-  return [minute.used, day.used];
+  return Object.values(answer.usage.status.windows).map(({ used }) => used);
 }
 
 /** What the object has stored, by name, and when its alarm is due. */
@@ -124,7 +123,7 @@ it("a crash costs at most the reservation, and operators see what the object the
 it("what a call has taken back is not taken back once more after a crash, if the call is repeated", async () => {
   const { id, object } = await newObject();
   const lost = batch(10, { client: "isolate", wantsLease: false });
-  const decisions = [{ number: lost.number, atMs: Date.now(), admitted: 0, refused: 10, refusedByDay: 0 }];
+  const decisions = [{ number: lost.number, atMs: Date.now(), admitted: 0, refusedBy: { minute: 10 } }];
   const report = (number: number) => batch(0, { client: "isolate", number, decisions, wantsLease: false });
   const admit = async (requests: number) =>
     (await acquire(id, batch(requests, { wantsLease: false }))).admitted;
@@ -301,8 +300,7 @@ it("the record of a ban is made by an alarm, which survives a crash and a new da
     number: 1,
     atMs: Date.now(),
     admitted: 0,
-    refused: 1,
-    refusedByDay: 0,
+    refusedBy: { minute: 1 },
   };
   await acquire(id, batch(0, { number: 2, decisions: [refusals] }));
   expect(await alarmOf(object)).toBe(bannedMs);
@@ -329,9 +327,8 @@ it("the record of a ban is made by an alarm, which survives a crash and a new da
 });
 
 const NO_REQUESTS_ON = {
-  refusedByMinute: 0,
-  refusedByDay: 0,
-  busiestMinute: 0,
+  refusedBy: {},
+  busiest: {},
   lastAdmittedMs: 0,
   lastRefusedMs: 0,
 };
@@ -339,7 +336,7 @@ const NO_REQUESTS_ON = {
 /** What operators see of a key's days. */
 async function recordedOf(keyId: string) {
   const sql = `
-    SELECT day, admitted, refused_minute AS byMinute, refused_day AS byDay, last_admitted_ms AS admittedMs, last_refused_ms AS refusedMs
+    SELECT day, admitted, refused_by AS refusedBy, last_admitted_ms AS admittedMs, last_refused_ms AS refusedMs
     FROM key_usage WHERE key_id = ?1 ORDER BY day, object`;
   return (await env.KEYS_DB.prepare(sql).bind(keyId).all()).results;
 }
@@ -357,8 +354,7 @@ it("usage is recorded a minute after the first request, then every ten minutes a
   const first = {
     day: "2026-11-20",
     admitted: 60,
-    byMinute: 2,
-    byDay: 0,
+    refusedBy: '{"minute":2}',
     admittedMs: startMs,
     refusedMs: startMs,
   };
@@ -392,18 +388,17 @@ it("a day is recorded again after a late report, not by a late write; each objec
     number: 2,
     atMs: LATE_MS,
     admitted: 3,
-    refused: 5,
-    refusedByDay: 4,
+    refusedBy: { minute: 1, day: 4 },
   };
   await acquire(id, batch(0, { number: 3, decisions: [report] }));
   pass(600_000);
   await runDurableObjectAlarm(object);
-  const days = [{ ...NO_REQUESTS_ON, startMs: Date.UTC(2026, 10, 20), admitted: 1 }];
+  const days = [{ ...NO_REQUESTS_ON, date: "2026-11-20", admitted: 1 }];
   for (const name of [object.id.toString().slice(0, 16), "other"])
     await writeUsage(env.KEYS_DB, { id, object: name, revision: 1, days });
   expect(await recordedOf(id)).toMatchObject([
-    { day: "2026-11-20", admitted: 63, byMinute: 1, byDay: 4, admittedMs: LATE_MS },
-    { day: "2026-11-20", admitted: 1, byMinute: 0, byDay: 0, refusedMs: null },
+    { day: "2026-11-20", admitted: 63, refusedBy: '{"minute":1,"day":4}', admittedMs: LATE_MS },
+    { day: "2026-11-20", admitted: 1, refusedBy: "{}", refusedMs: null },
     { day: "2026-11-21", admitted: 1 },
   ]);
 });

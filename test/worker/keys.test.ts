@@ -146,8 +146,9 @@ it.each([
   "a key on the plan %s with the limits %s, after a rollback, gets a 503, and the log says why",
   async (plan, limit, why) => {
     const { id, get } = await newClient();
-    const sql = "UPDATE keys SET plan = ?2, per_minute = ?3, per_day = ?3 WHERE id = ?1";
-    await env.KEYS_DB.prepare(sql).bind(id, plan, limit).run();
+    const limits = limit === null ? null : JSON.stringify({ minute: limit, day: limit });
+    const sql = "UPDATE keys SET plan = ?2, limits = ?3 WHERE id = ?1";
+    await env.KEYS_DB.prepare(sql).bind(id, plan, limits).run();
     expect((await get("/v1/pets")).status).toBe(503);
     const cause = expect.stringContaining(`the key ${id} has no limits: its plan, ${plan}, ${why}`);
     const failures = [{ event: "database_unavailable", cause }];

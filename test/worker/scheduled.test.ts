@@ -18,7 +18,7 @@ const dayBefore = (days: number) => new Date(Date.now() - days * DAY_MS).toISOSt
 async function insertRows(day: string, count: number): Promise<void> {
   await env.KEYS_DB.prepare(
     `INSERT INTO key_usage WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?2)
-     SELECT ?1, 'key ' || i, 'a', 1, 1, 0, 0, 1, 1, NULL, 0 FROM n`,
+     SELECT ?1, 'key ' || i, 'a', 1, 1, '{}', '{}', 1, NULL, 0 FROM n`,
   )
     .bind(day, count)
     .run();

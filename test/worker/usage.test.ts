@@ -16,19 +16,19 @@ it("GET /v1/usage shows both windows and 30 days, and works when the windows are
   expect([status, ...names.map((name) => headers.get(name))]).toEqual([200, "0", null, "no-store"]);
   pass(86_400_000);
   await client.get("/v1/pets");
-  const { minute, day, days } = await (await client.get("/v1/usage")).json<UsageBody>();
-  expect([minute, day]).toMatchObject([
-    { limit: 300, used: 1, remaining: 299, reset: Date.UTC(2026, 10, 21, 12, 35) / 1000 },
-    { limit: 10_000, used: 1, remaining: 9_999, reset: Date.UTC(2026, 10, 22) / 1000 },
-  ]);
-  const none = { refusedByMinute: 0, refusedByDay: 0 };
+  const { windows, days } = await (await client.get("/v1/usage")).json<UsageBody>();
+  expect(windows).toEqual({
+    minute: { limit: 300, used: 1, remaining: 299, reset: Date.UTC(2026, 10, 21, 12, 35) / 1000 },
+    day: { limit: 10_000, used: 1, remaining: 9_999, reset: Date.UTC(2026, 10, 22) / 1000 },
+  });
+  const none = { minute: 0, day: 0 };
   expect([days.length, days[0]]).toEqual([
     30,
-    { date: "2026-10-23", admitted: 0, ...none, busiestMinute: 0 },
+    { date: "2026-10-23", admitted: 0, refusedBy: none, busiest: { minute: 0 } },
   ]);
   expect(days.slice(-2)).toEqual([
-    { date: "2026-11-20", admitted: 300, refusedByMinute: 5, refusedByDay: 0, busiestMinute: 305 },
-    { date: "2026-11-21", admitted: 1, ...none, busiestMinute: 1 },
+    { date: "2026-11-20", admitted: 300, refusedBy: { minute: 5, day: 0 }, busiest: { minute: 305 } },
+    { date: "2026-11-21", admitted: 1, refusedBy: none, busiest: { minute: 1 } },
   ]);
 });
 
@@ -42,7 +42,8 @@ it("GET /v1/usage consumes nothing, shows what the last response has shown, also
   expect(remaining).toEqual(["300", "299", "298", "297", "297"]);
   pass(999);
   // More is leased.
-  const { minute, day, days } = await (await client.get("/v1/usage")).json<UsageBody>();
+  const { windows, days } = await (await client.get("/v1/usage")).json<UsageBody>();
+  const { minute, day } = windows;
   expect([minute.remaining, day.used, days.at(-1)?.admitted]).toEqual([297, 3, 3]);
   expect(usageCalls()).toBe(1);
   pass(1);

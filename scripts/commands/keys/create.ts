@@ -1,5 +1,6 @@
 // ./petstore keys create: creates a key, or the keys of a file, and prints each once.
 
+import { WINDOW_NAMES } from "../../../src/keys/plans.ts";
 import { USAGE_EVERY_MS } from "../../../src/limits/index.ts";
 import { createKey, createKeys } from "../../../src/operators/admin.ts";
 import { planText } from "../../../src/operators/changes.ts";
@@ -11,7 +12,7 @@ import { file } from "../../cloudflare/target.ts";
 import { requireNoRestore } from "../../cloudflare/time-travel.ts";
 import { type Context, printSecret, warnOfLimits, warnOfName, withKeys } from "../../keys/context.ts";
 import { COLUMNS_TEXT, type Line, readKeyFile } from "../../keys/key-file.ts";
-import { CHANGE, expiry, keyName, LIMITS, PLAN, readLimits } from "../../keys/options.ts";
+import { CHANGE, expiry, keyName, LIMITS, limitWords, PLAN, readLimits } from "../../keys/options.ts";
 import {
   counted,
   keyOwner,
@@ -35,6 +36,8 @@ export const BATCH = 25;
 /** Names that are looked up at once. A statement's parameter has at most 2 MB. */
 const LOOKED_UP = 1_000;
 
+const LIMIT_NAMES = Object.keys(LIMITS) as (keyof typeof LIMITS)[];
+
 export default defineCommand({
   description:
     "Creates a key and prints it. With --from, creates a key for each line of a CSV file and prints name,id,key. A line whose name has a key is skipped, so the same command, with >> FILE, continues after a failure; what differs from that key is said, and the exit code is 1. Names are compared without case, without blanks around them, and in one normal form.",
@@ -51,7 +54,7 @@ export default defineCommand({
       placeholder: "file",
       parse: file,
       description: `a CSV file in UTF-8, with commas, semicolons or tabs between fields, and a header: ${COLUMNS_TEXT}`,
-      conflicts: ["name", "plan", "perMinute", "perDay", "expires", "json"],
+      conflicts: ["name", "plan", ...LIMIT_NAMES, "expires", "json"],
     },
     ...CHANGE,
   },
@@ -185,7 +188,7 @@ interface Difference {
 /** How a key differs from what its line says. */
 function differencesOf(line: Line, key: ListedKey): Difference[] {
   const { name, plan, limits, expiresAtMs, saysExpiry } = line;
-  const own = limits ? ["--per-minute", `${limits.minute}`, "--per-day", `${limits.day}`] : [];
+  const own = limitWords(limits);
   const end = timeOrNull(expiresAtMs) ?? "never";
   if (key.revokedAtMs !== null) {
     const expires = expiresAtMs === null ? [] : ["--expires", end];
@@ -193,7 +196,7 @@ function differencesOf(line: Line, key: ListedKey): Difference[] {
     return [{ text, change: ["keys create", "--name", name, "--plan", plan, ...own, ...expires] }];
   }
   const isLimited =
-    limits === undefined || (limits.minute === key.limits?.minute && limits.day === key.limits.day);
+    limits === undefined || WINDOW_NAMES.every((window) => limits[window] === key.limits?.[window]);
   const differences: Difference[] = [];
   // First, because nothing else of an expired key can be changed.
   if (saysExpiry && key.expiresAtMs !== expiresAtMs)

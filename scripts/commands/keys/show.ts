@@ -1,6 +1,7 @@
 // ./petstore keys show: all about one key. Above all, why its client is refused: its limits and since when they apply, what they have
 // refused, a ban, a suspension.
 
+import { SHORT_WINDOWS, WINDOW_NAMES } from "../../../src/keys/plans.ts";
 import { type LatestChange, latestChanges } from "../../../src/operators/latest-changes.ts";
 import {
   BANS_COUNTED_DAYS,
@@ -70,8 +71,12 @@ async function readDetails(context: Context, id: string, maxChanges: number | un
 
 /** The days from the first with requests on, and at least those that are shown as text. */
 function sinceFirstUse(days: DayUsage[]): DayUsage[] {
-  const first = days.findIndex((day) => day.busiestMinute !== null);
+  const first = days.findIndex(isUsed);
   return days.slice(first < 0 ? -SHOWN_DAYS : Math.min(first, days.length - SHOWN_DAYS));
+}
+
+function isUsed({ busiest }: DayUsage): boolean {
+  return Object.values(busiest).some((requests) => requests !== null);
 }
 
 /** When a request was last admitted, and when one was last refused, on these days. */
@@ -130,23 +135,24 @@ const FACTS: {
 function detailsText(details: KeyDetails, where: string[]): string {
   const { key, changes, changeCount, suspension } = details;
   const days = details.days.slice(-SHOWN_DAYS);
-  const earlier = details.days.slice(0, -SHOWN_DAYS).filter((day) => day.busiestMinute !== null).length;
+  const earlier = details.days.slice(0, -SHOWN_DAYS).filter(isUsed).length;
   const today = days.at(-1);
   const { lastAdmittedMs, lastRefusedMs } = lastTimes(details.days);
   const facts = Object.values(FACTS).map((fact) => fact(details));
   if (suspension)
     facts.push(["Suspended", `${formatTime(suspension.atMs)} by ${suspension.by}: ${suspension.to}`]);
   else if (key.suspendedAtMs !== null) facts.push(["Suspended", suspensionText(key)]);
-  const busiest = Math.max(0, ...days.map(({ busiestMinute }) => busiestMinute ?? 0));
   const last = (ms: number | null) =>
     ms === null ? `none recorded in ${USAGE_KEPT_DAYS} days` : formatTime(ms);
   facts.push(["Admitted", `${withSeparators(today?.admitted ?? 0)} today, last ${last(lastAdmittedMs)}`]);
-  const refused = [today?.refusedMinute ?? 0, today?.refusedDay ?? 0].map(withSeparators);
-  facts.push(["Refused", `${refused[0]} by minute, ${refused[1]} by day today; last ${last(lastRefusedMs)}`]);
-  facts.push([
-    "Busiest",
-    `${withSeparators(busiest)} requests in one minute of ${SHOWN_DAYS} days, ${withSeparators(today?.busiestMinute ?? 0)} today`,
-  ]);
+  const refused = WINDOW_NAMES.map((name) => `${withSeparators(today?.refusedBy[name] ?? 0)} by ${name}`);
+  facts.push(["Refused", `${refused.join(", ")} today; last ${last(lastRefusedMs)}`]);
+  for (const name of SHORT_WINDOWS) {
+    const most = Math.max(0, ...days.map(({ busiest }) => busiest[name] ?? 0));
+    const ofToday = withSeparators(today?.busiest[name] ?? 0);
+    const inAll = `${withSeparators(most)} requests in one ${name} of ${SHOWN_DAYS} days`;
+    facts.push(["Busiest", `${inAll}, ${ofToday} today`]);
+  }
   const usage = petstoreLine("usage", key.id, "--days", `${USAGE_KEPT_DAYS}`, ...where);
   const ofDays = earlier > 0 ? `\n${counted(earlier, "earlier day")} with requests: ${usage}` : "";
   const log = petstoreLine("keys log", key.id, ...where);

@@ -4,65 +4,63 @@ import { formatDate } from "../../lib/rfc3339.ts";
 import {
   DAY_MS,
   DAYS_KEPT,
-  type DayTotals,
-  type KeyWindows,
+  type Day,
+  MAX_LIMIT,
+  type Outlook,
   remaining,
   resetMs,
-  type WindowName,
 } from "../../limits/index.ts";
-import type { Plan } from "../plans.ts";
+import { forEachWindow, type Plan, SHORT_WINDOWS, WINDOWS, type WindowName } from "../plans.ts";
 
 /** `reset` is Unix time in seconds. */
 export type UsageWindow = { limit: number; used: number; remaining: number; reset: number };
 
-/** `date` is a UTC day, such as `2026-11-20`. */
-export interface UsageDay
-  extends Pick<DayTotals, "admitted" | "refusedByMinute" | "refusedByDay" | "busiestMinute"> {
-  date: string;
+/** `busiest`: of each window that is shorter than a day. */
+export interface UsageDay extends Pick<Day, "date" | "admitted"> {
+  refusedBy: Record<WindowName, number>;
+  busiest: Record<string, number>;
 }
 
 /** `bannedUntil` is Unix time in seconds; the days are the last DAYS_KEPT, oldest first. */
-export interface UsageBody extends Record<WindowName, UsageWindow> {
+export interface UsageBody {
   plan: Plan;
+  windows: Record<WindowName, UsageWindow>;
   bannedUntil: number | null;
   days: UsageDay[];
 }
 
-/** The usage of a key whose object reports this. `bannedUntilMs` is Unix time. The totals of today are those of `windows`. */
-export function usageBody(
-  plan: Plan,
-  windows: KeyWindows,
-  bannedUntilMs: number | undefined,
-  knownDays: readonly DayTotals[],
-): UsageBody {
+/** The usage of a key whose object reports these days, as of the outlook. */
+export function usageBody(plan: Plan, outlook: Outlook, knownDays: readonly Day[]): UsageBody {
+  const { windows, bannedUntilMs, nowMs } = outlook;
+  const describe = (name: WindowName) => {
+    const seconds = WINDOWS[name];
+    const startMs = nowMs - (nowMs % (seconds * 1000));
+    // Nothing is counted in a window without a limit.
+    const window = windows[name] ?? { seconds, startMs, used: 0, limit: MAX_LIMIT };
+    const { limit, used } = window;
+    return { limit, used, remaining: remaining(window), reset: resetMs(window) / 1000 };
+  };
   return {
     plan,
-    minute: describe(windows, "minute"),
-    day: describe(windows, "day"),
+    windows: forEachWindow(describe),
     bannedUntil: bannedUntilMs === undefined ? null : bannedUntilMs / 1000,
-    days: everyDay(knownDays, windows),
+    days: everyDay(knownDays, outlook),
   };
 }
 
-function describe(windows: KeyWindows, name: WindowName): UsageWindow {
-  const window = windows[name];
-  const { limit, used } = window;
-  return { limit, used, remaining: remaining(window), reset: resetMs(window, name) / 1000 };
-}
-
-/** The last DAYS_KEPT UTC days, oldest first, including days without a request. */
-function everyDay(knownDays: readonly DayTotals[], { day }: KeyWindows): UsageDay[] {
+/** The last DAYS_KEPT UTC days, oldest first, including days without a request. If a window is the day, it knows more of today. */
+function everyDay(knownDays: readonly Day[], { windows, nowMs }: Outlook): UsageDay[] {
+  const today = Object.values(windows).find(({ seconds }) => seconds * 1000 === DAY_MS);
+  const todayMs = today?.startMs ?? nowMs;
   return Array.from({ length: DAYS_KEPT }, (_, index) => {
-    const startMs = day.startMs - (DAYS_KEPT - 1 - index) * DAY_MS;
-    const date = formatDate(startMs);
-    const known = knownDays.find((each) => each.startMs === startMs);
-    const { admitted = 0, refusedByMinute = 0, refusedByDay = 0, busiestMinute = 0 } = known ?? {};
+    const daysAgo = DAYS_KEPT - 1 - index;
+    const date = formatDate(todayMs - daysAgo * DAY_MS);
+    const { admitted = 0, refusedBy = {}, busiest = {} } = knownDays.find((each) => each.date === date) ?? {};
     return {
       date,
-      admitted: startMs === day.startMs ? day.used : admitted,
-      refusedByMinute,
-      refusedByDay,
-      busiestMinute,
+      admitted: (daysAgo === 0 ? today?.used : undefined) ?? admitted,
+      refusedBy: forEachWindow((name) => refusedBy[name] ?? 0),
+      busiest: Object.fromEntries(SHORT_WINDOWS.map((name) => [name, busiest[name] ?? 0])),
     };
   });
 }

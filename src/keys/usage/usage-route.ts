@@ -12,7 +12,7 @@ export function usageRoute(limiter: Limiter) {
     // Without a valid key, the rate limit counts the request by address, and it is refused.
     if (usage === undefined) return next();
     const { key, outlook, days } = usage;
-    const body = usageBody(key.plan, outlook.windows, outlook.bannedUntilMs, days);
+    const body = usageBody(key.plan, outlook, days);
     c.get("headers")["Cache-Control"] = "no-store";
     return respondJson(c, JSON.stringify(body), 200);
   });

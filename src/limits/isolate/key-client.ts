@@ -17,7 +17,7 @@ import {
   RECORD_MS,
   type RecordAnswer,
 } from "../protocol.ts";
-import type { KeyDecision } from "../windows.ts";
+import type { Decision } from "../windows.ts";
 import { callObject } from "./call-object.ts";
 import type { Credential, KeyRequest } from "./caller.ts";
 import { type HeldLease, KeyState, MAX_ANSWER_MS, patienceMs, SECOND_MS, type Waiter } from "./key-state.ts";
@@ -41,13 +41,13 @@ export interface KeysOptions<Key extends object, Problem extends string = string
   /** A new stub of a key's object. */
   objectOf(id: string): KeyObject;
   /** Reads a record from the primary. */
-  findRecord(id: string): Promise<Key | null>;
+  load(id: string): Promise<Key | null>;
   /** The key and the hash of the secret that a bearer token is; undefined if it is none. */
   credentialOf(token: string): Credential | undefined;
 }
 
 /** What the object has said of a secret, with the decision about the request if its call has counted it. */
-type Introduced<Key> = RecordAnswer<Key> & { decision?: Promise<KeyDecision> };
+type Introduced<Key> = RecordAnswer<Key> & { decision?: Promise<Decision> };
 
 /** What the object, or else the primary, has answered about a secret to a question of `sentMs` (Unix time). */
 export type Answered<Key> = Introduced<Key> & { sentMs: number; isOfPrimary?: boolean };
@@ -68,7 +68,7 @@ export class KeyClient<Key extends object> {
   }
 
   /** Counts a request with a valid secret. Needs a record. `isAlone`: decides it without the object. */
-  async acquire(request: KeyRequest, isAlone = false): Promise<KeyDecision> {
+  async acquire(request: KeyRequest, isAlone = false): Promise<Decision> {
     const { arrivedMs, timing } = request;
     const { decision, isDue } = this.state.arrive(this.#runtime.now(), isAlone);
     this.#reportSoon();
@@ -117,7 +117,7 @@ export class KeyClient<Key extends object> {
     onObjectFailure(failure);
     const sentMs = this.#runtime.now();
     const maxMs = patienceMs(arrivedMs, sentMs);
-    const find = () => this.#options.findRecord(this.#id);
+    const find = () => this.#options.load(this.#id);
     try {
       const record = await this.#runtime.withDeadline("the database", maxMs, find);
       this.state.learnRecord({ record, usableMs: RECORD_MS }, sentMs, this.#runtime.now());
@@ -141,7 +141,7 @@ export class KeyClient<Key extends object> {
     return usage.days;
   }
 
-  async #awaitDecision(waiter: Waiter<Key>, { onObjectFailure }: KeyRequest): Promise<KeyDecision> {
+  async #awaitDecision(waiter: Waiter<Key>, { onObjectFailure }: KeyRequest): Promise<Decision> {
     await this.#drive(waiter, () => waiter.outcome !== undefined);
     const { decision, failure } = waiter.outcome ?? {};
     if (failure !== undefined) onObjectFailure(failure);

@@ -4,19 +4,16 @@
 
 import { DeadlineExceeded } from "../../lib/deadline.ts";
 import { type Loan, leftOf, lend, OVER } from "../../lib/loan.ts";
-import { OBJECT, type Reader } from "../../lib/tolerant.ts";
 import { LimiterUnavailable } from "../errors.ts";
 import type { Known } from "../messages.ts";
-import { hasSecret, type KeyPolicy, type Terms, termsOf } from "../policy.ts";
+import { hasSecret, type KeyPolicy, readKeyBy, type Terms, termsOf } from "../policy.ts";
 import {
   type AcquireAnswer,
   type AcquireRequest,
-  type Decided,
   LATE_MS,
   type Lease,
   type LocalDecision,
   MAX_WAIT_MS,
-  MINUTE_MS,
   RATE_MS,
   type RecordAnswer,
   type Status,
@@ -24,21 +21,25 @@ import {
 } from "../protocol.ts";
 import {
   add,
+  addEach,
+  type ByWindow,
   type Counts,
+  type Decision,
   fullWindows,
   giveBack,
-  type KeyDecision,
-  type KeyWindows,
   mapWindows,
   type Outlook,
+  refusingWindow,
   remaining,
   resetMs,
   rollOver,
   room,
+  shortest,
   startOfWindowMs,
-  UNUSED_COUNT,
-  WINDOW_NAMES,
-  type WindowName,
+  sum,
+  unused,
+  type Window,
+  type Windows,
   withLimits,
 } from "../windows.ts";
 import { CALL_DEADLINE_MS } from "./call-object.ts";
@@ -86,11 +87,10 @@ const UNKNOWN_SHARE = 1 / 10;
 /** Multiples of it are spread evenly between whole numbers (golden ratio). */
 const GOLDEN = 0.618034;
 
-const NONE = { minute: 0, day: 0 };
-const NOTHING_USED: Counts = { minute: UNUSED_COUNT, day: UNUSED_COUNT };
+const NONE: ByWindow<number> = {};
 
 /** What is known of the object: `receivedMs` is when it arrived. A ban and the windows end with their loans. */
-type KnownStatus = Status & { receivedMs: number; loans: Record<WindowName | "ban", Loan> };
+type KnownStatus = Status & { receivedMs: number; loans: ByWindow<Loan>; ban: Loan };
 
 /**
  * A lease that the isolate holds. It is to be renewed once less than `renewMs` of its time or fewer than `least` requests are left. If it
@@ -101,7 +101,7 @@ export type HeldLease = Lease &
   Loan & { used: number; least: number; renewMs: number; isOver: boolean; isLast: boolean };
 
 /** How a wait ends: with a decision, which has a `failure` if it was made without the object; or without, because nobody knows the secret. */
-type Outcome = { decision: KeyDecision; failure?: unknown } | { decision?: never; failure: unknown };
+type Outcome = { decision: Decision; failure?: unknown } | { decision?: never; failure: unknown };
 
 /** A request that waits. It is decided without the object only once the isolate can judge its secret. */
 export interface Waiter<Key> {
@@ -135,8 +135,8 @@ export class KeyState<Key extends object> {
   /** Under which the object knows this isolate. */
   readonly id: string;
   #record: { record: Key | null; renewMs: number } & Loan = { record: null, renewMs: 0, ...OVER };
-  /** Of the last record, also of a key that was deleted since. */
-  #terms: Terms = { limits: NONE, bansLiftedUntilMs: 0 };
+  /** Of the last record, also of a key that was deleted since. Without one, there is no room. */
+  #terms: Terms;
   #status: KnownStatus | undefined;
   #lease: HeldLease | undefined;
   /** The time of the latest request, and the moving average then. */
@@ -147,14 +147,16 @@ export class KeyState<Key extends object> {
   #number = 0;
   /** Its part of the key's recent requests, as the object last reported it; undefined if it has not. */
   #share: number | undefined;
-  /** How many requests the isolate has admitted in the minute. */
-  #own = UNUSED_COUNT;
-  /** Where its share of each minute begins to be rounded up: a number in [0, 1), drawn when it is needed. */
+  /** How many requests the isolate has admitted in the shortest window. */
+  #own = { startMs: 0, used: 0 };
+  /** Where its share of each window begins to be rounded up: a number in [0, 1), drawn when it is needed. */
   #phase: number | undefined;
-  readonly #policy: KeyPolicy<Key>;
+  readonly #policy: KeyPolicy<Key, string>;
+  /** Until the object has told others. */
+  readonly #unused: Counts;
   readonly #random: () => number;
   /** What responses have shown. Leases that come back must not make Remaining rise. */
-  readonly #shown: Counts = { ...NOTHING_USED };
+  readonly #shown: Record<string, { startMs: number; used: number }> = {};
   /** In their order of arrival. */
   #waiters: Waiter<Key>[] = [];
   #call: Call<Key> | undefined;
@@ -171,8 +173,10 @@ export class KeyState<Key extends object> {
   #reporting = OVER;
 
   /** `random` returns a number in [0, 1). */
-  constructor(policy: KeyPolicy<Key>, id: string, random: () => number) {
+  constructor(policy: KeyPolicy<Key, string>, id: string, random: () => number) {
     this.#policy = policy;
+    this.#unused = unused(policy.windows);
+    this.#terms = { limits: mapWindows(this.#unused, () => 0), bansLiftedUntilMs: 0 };
     this.id = id;
     this.#random = random;
   }
@@ -209,16 +213,17 @@ export class KeyState<Key extends object> {
     const { revision = 0, nowMs: madeMs = 0 } = this.#status ?? {};
     // That of GET /v1/usage can overtake that of a call.
     const isOld = status.revision < revision || (status.revision === revision && status.nowMs < madeMs);
-    const isNewMinute = windows.minute.startMs > (this.#status?.windows.minute.startMs ?? 0);
+    const isNewWindow = shortest(windows).startMs > this.#startMs;
     const isComplete = isOfCall || (this.#call === undefined && this.#decisions.length === 0);
-    if (isOld || !(isNewMinute || isComplete)) return;
+    if (isOld || !(isNewWindow || isComplete)) return;
     const until = (atMs: number) => lend(sentMs, atMs - status.nowMs);
-    const loans = {
-      minute: until(resetMs(windows.minute, "minute")),
-      day: until(resetMs(windows.day, "day")),
-      ban: until(bannedUntilMs),
-    };
-    this.#status = { ...status, receivedMs: nowMs, loans };
+    const loans = mapWindows(windows, (each) => until(resetMs(each)));
+    this.#status = { ...status, receivedMs: nowMs, loans, ban: until(bannedUntilMs) };
+  }
+
+  /** When the shortest window began of the last status, by the object's clock. */
+  get #startMs(): number {
+    return this.#status === undefined ? 0 : shortest(this.#status.windows).startMs;
   }
 
   /** The object's clock shows at least the time of the last status, plus the time since that has arrived. */
@@ -227,21 +232,21 @@ export class KeyState<Key extends object> {
     return madeMs + Math.max(0, nowMs - receivedMs);
   }
 
-  /** The time of a local decision, by the object's clock. After that has stepped back, the minute begins later than it shows. */
+  /** The time of a local decision, by the object's clock. After that has stepped back, the window begins later than it shows. */
   #decidedMs(nowMs: number): number {
-    return Math.max(this.#objectMs(nowMs), this.#status?.windows.minute.startMs ?? 0);
+    return Math.max(this.#objectMs(nowMs), this.#startMs);
   }
 
   /** By the object's clock; undefined if there is no ban, or if it may be over. */
   #bannedUntilMs(nowMs: number): number | undefined {
-    const { bannedUntilMs = 0, loans } = this.#status ?? {};
-    const isBanned = bannedUntilMs > this.#terms.bansLiftedUntilMs && leftOf(loans?.ban ?? OVER, nowMs) > 0;
+    const { bannedUntilMs = 0, ban = OVER } = this.#status ?? {};
+    const isBanned = bannedUntilMs > this.#terms.bansLiftedUntilMs && leftOf(ban, nowMs) > 0;
     return isBanned ? bannedUntilMs : undefined;
   }
 
   /** The known windows, as requests see them. */
-  #windows(nowMs: number): KeyWindows {
-    const counts = this.#status?.windows ?? NOTHING_USED;
+  #windows(nowMs: number): Windows {
+    const counts = this.#status?.windows ?? this.#unused;
     return this.#adjust(rollOver(withLimits(counts, this.#terms.limits), this.#objectMs(nowMs)));
   }
 
@@ -251,14 +256,14 @@ export class KeyState<Key extends object> {
   }
 
   /** Windows of the object without the unused requests of the lease, but with the decisions that the object does not know. */
-  #adjust(windows: KeyWindows): KeyWindows {
+  #adjust(windows: Windows): Windows {
     const { size = 0, used = 0, grantedMs = 0 } = this.#lease ?? {};
     const own = add(windows, used - size, grantedMs);
     return this.#decisions.reduce((sum, { atMs, admitted }) => add(sum, admitted, atMs), own);
   }
 
   /** Whether the next request would be admitted, as far as is known. */
-  peek(nowMs: number): Outlook<KeyWindows> {
+  peek(nowMs: number): Outlook {
     const bannedUntilMs = this.#bannedUntilMs(nowMs);
     const view = this.#view(nowMs);
     const admitted = bannedUntilMs === undefined && room(view.windows) > 0;
@@ -271,14 +276,15 @@ export class KeyState<Key extends object> {
   }
 
   /** A decision as the response shows it: leases of other isolates that have come back stay hidden until the window ends. */
-  show(decision: KeyDecision): KeyDecision {
+  show(decision: Decision): Decision {
     // What such a refusal shows as used are requests that this isolate must not admit, and others may.
     if (decision.by === "local" && !decision.admitted) return decision;
     const windows = mapWindows(decision.windows, (each, name) => {
-      const shown = this.#shown[name];
-      const used = shown.startMs === each.startMs ? Math.max(shown.used, each.used) : each.used;
-      if (shown.startMs <= each.startMs) this.#shown[name] = { ...each, used };
-      return { ...each, used };
+      const { startMs, used: shown } = this.#shown[name] ?? { startMs: 0, used: 0 };
+      const used = startMs === each.startMs ? Math.max(shown, each.used) : each.used;
+      const after = { ...each, used };
+      if (startMs <= each.startMs) this.#shown[name] = after;
+      return after;
     });
     // A refusal must not name a window that has requests left.
     return decision.admitted ? { ...decision, windows } : decision;
@@ -286,10 +292,10 @@ export class KeyState<Key extends object> {
 
   /** What is known at `nowMs`, for an answer that does not say it. A secret that the isolate can't judge needs the record of an answer. */
   knownAt(nowMs: number, secret?: string): Known<Key> {
-    const { revision = 0, windows: counts = NOTHING_USED } = this.#status ?? {};
+    const { revision = 0, windows: counts = this.#unused } = this.#status ?? {};
     const atMs = this.#objectMs(nowMs);
     return {
-      readKey: this.#policy.readKey ?? (OBJECT as Reader<Key | undefined>),
+      readKey: readKeyBy(this.#policy),
       record: secret === undefined ? this.recordAt(nowMs) : undefined,
       statusBy: (record) => {
         const limits = record === null ? this.#terms.limits : this.#policy.limitsOf(record);
@@ -301,7 +307,7 @@ export class KeyState<Key extends object> {
   // Decisions without a call.
 
   /** A request with a valid secret arrives. Decides it if that needs no call. `isDue`: a call in the background should renew what is known. */
-  arrive(nowMs: number, isAlone = false): { decision: KeyDecision | undefined; isDue: boolean } {
+  arrive(nowMs: number, isAlone = false): { decision: Decision | undefined; isDue: boolean } {
     this.#giveUpCancelled(nowMs);
     this.#noteArrival(nowMs);
     const decision = this.decideAtOnce(nowMs) ?? (isAlone ? this.decideAlone(nowMs) : undefined);
@@ -321,7 +327,7 @@ export class KeyState<Key extends object> {
   }
 
   /** Decides a request by a ban, from the lease, or by a full window. */
-  decideAtOnce(nowMs: number): KeyDecision | undefined {
+  decideAtOnce(nowMs: number): Decision | undefined {
     if (this.#bannedUntilMs(nowMs) !== undefined) return { ...this.peek(nowMs), by: "ban" };
     if (!this.#consume(nowMs)) return this.#refuse(nowMs);
     const view = this.#view(nowMs);
@@ -329,11 +335,11 @@ export class KeyState<Key extends object> {
     return { ...view, admitted: true, by: "lease" };
   }
 
-  #noteAdmitted(admitted: number, { minute }: KeyWindows): void {
-    const { startMs, used } = this.#own;
-    // A repeated call can bring the minute before.
-    if (minute.startMs < startMs) return;
-    this.#own = { startMs: minute.startMs, used: minute.startMs === startMs ? used + admitted : admitted };
+  #noteAdmitted(admitted: number, windows: Windows): void {
+    const { startMs } = shortest(windows);
+    const { startMs: before, used } = this.#own;
+    // A repeated call can bring the window before.
+    if (startMs >= before) this.#own = { startMs, used: startMs === before ? used + admitted : admitted };
   }
 
   /** Whether the lease has a request left. Its time may be over. */
@@ -345,9 +351,9 @@ export class KeyState<Key extends object> {
   #consume(nowMs: number): boolean {
     const lease = this.#lease;
     if (lease === undefined || !this.#hasLeased) return false;
-    // The object's clock may have stepped over the end of the lease's minute.
-    const minuteMs = startOfWindowMs("minute", this.#decidedMs(nowMs));
-    lease.isOver = leftOf(lease, nowMs) === 0 || lease.grantedMs < minuteMs;
+    // The object's clock may have stepped over the end of the lease's window.
+    lease.isOver =
+      leftOf(lease, nowMs) === 0 || lease.grantedMs < this.#startOfWindowMs(this.#decidedMs(nowMs));
     if (!lease.isOver) lease.used += 1;
     return !lease.isOver;
   }
@@ -360,17 +366,17 @@ export class KeyState<Key extends object> {
   }
 
   /** Refuses a request if a window is full and no lease can make room before its end, or if the share is used up just after a call has failed. */
-  #refuse(nowMs: number): KeyDecision | undefined {
+  #refuse(nowMs: number): Decision | undefined {
     const { leased = NONE, loans } = this.#status ?? {};
     const known = this.#windows(nowMs);
     const least = giveBack(known, leased);
-    const isFull = WINDOW_NAMES.some(
-      (name) => remaining(least[name]) === 0 && leftOf(loans?.[name] ?? OVER, nowMs) > 0,
-    );
+    let isFull = false;
+    for (const name in least)
+      isFull ||= remaining(least[name] as Window) === 0 && leftOf(loans?.[name] ?? OVER, nowMs) > 0;
     if (!isFull && (leftOf(this.#away, nowMs) === 0 || this.#leftAlone(known) > 0)) return undefined;
     const windows = isFull ? least : fullAlone(known);
-    const refusedByDay = remaining(windows.day) === 0 ? 1 : 0;
-    this.#addDecision({ atMs: this.#decidedMs(nowMs), admitted: 0, refused: 1, refusedByDay });
+    const refusedBy = { [refusingWindow(windows)]: 1 };
+    this.#addDecision({ atMs: this.#decidedMs(nowMs), admitted: 0, refusedBy });
     return { admitted: false, by: isFull ? "full" : "local", nowMs: this.#objectMs(nowMs), windows };
   }
 
@@ -401,10 +407,8 @@ export class KeyState<Key extends object> {
   /** Gives the requests of a batch their decisions. Undecided requests get none. `failure`: why they are decided without the object. */
   #settle(
     waiters: readonly Waiter<Key>[],
-    result: Omit<Outlook<KeyWindows>, "admitted"> &
-      Pick<KeyDecision, "by"> &
-      Pick<Decided, "admitted" | "refused">,
-    full: KeyWindows,
+    result: Omit<Outlook, "admitted"> & Pick<Decision, "by"> & { admitted: number; refused: number },
+    full: Windows,
     failure?: unknown,
   ): void {
     const { admitted, by, refused, nowMs, windows, bannedUntilMs } = result;
@@ -596,10 +600,10 @@ export class KeyState<Key extends object> {
   // the limit.
 
   /** Decides a request that could not ask the object about its secret, with a record from the primary. */
-  decideAlone(nowMs: number): KeyDecision {
+  decideAlone(nowMs: number): Decision {
     const waiter: Waiter<Key> = { arrivedMs: nowMs };
     this.#decideWithout([waiter], undefined, nowMs);
-    return waiter.outcome?.decision as KeyDecision;
+    return waiter.outcome?.decision as Decision;
   }
 
   /** Decides the requests that may wait for at most `ms`. */
@@ -635,20 +639,19 @@ export class KeyState<Key extends object> {
     const refused = waiters.length - admitted;
     const after = add(windows, admitted);
     const full = fullAlone(after);
-    const refusedByDay = remaining(full.day) === 0 ? refused : 0;
-    this.#addDecision({ atMs: this.#decidedMs(nowMs), admitted, refused, refusedByDay }, number);
+    const refusedBy = refused > 0 ? { [refusingWindow(full)]: refused } : {};
+    this.#addDecision({ atMs: this.#decidedMs(nowMs), admitted, refusedBy }, number);
     this.#noteAdmitted(admitted, after);
     const result = { admitted, refused, by: "local", windows: after, nowMs: this.#objectMs(nowMs) } as const;
     this.#settle(waiters, result, full, failure);
   }
 
   /** How many more requests the isolate admits without the object. `windows`: as requests see them. */
-  #leftAlone(windows: KeyWindows): number {
-    const { minute } = windows;
-    const own = this.#own.startMs === minute.startMs ? this.#own.used : 0;
+  #leftAlone(windows: Windows): number {
+    const window = shortest(windows);
+    const own = this.#own.startMs === window.startMs ? this.#own.used : 0;
     const part = (requests: number, startMs: number) => this.#partOf(Math.max(0, requests), startMs);
-    const left = WINDOW_NAMES.map((name) => {
-      const { startMs, limit, used } = windows[name];
+    const left = Object.entries(windows).map(([name, { startMs, limit, used }]) => {
       // The object may admit the requests of a call under way.
       const known = limit - used - (this.#call?.request.requests ?? 0);
       // What the isolate has admitted since the object has last counted, and what is left of its lease, are its own.
@@ -656,8 +659,8 @@ export class KeyState<Key extends object> {
       const since = used - (counted?.startMs === startMs ? counted.used : 0);
       return Math.min(known, part(limit - used + since, startMs) - since);
     });
-    // The share is that of a minute, so it does not say who has used the day.
-    return Math.min(...left, part(minute.limit, minute.startMs) - own);
+    // The share is that of a minute, so it does not say who has used a longer window.
+    return Math.min(...left, part(window.limit, window.startMs) - own);
   }
 
   /** This isolate's part of so many requests, in the window that began at `startMs`. */
@@ -665,36 +668,61 @@ export class KeyState<Key extends object> {
     if (this.#share === undefined) return Math.max(1, Math.floor(UNKNOWN_SHARE * requests));
     // Rounded up in as many windows as the share says, by each isolate in others.
     this.#phase ??= this.#random();
-    return Math.floor(this.#share * requests + ((this.#phase + (startMs / MINUTE_MS) * GOLDEN) % 1));
+    const index = startMs / (shortest(this.#unused).seconds * 1000);
+    return Math.floor(this.#share * requests + ((this.#phase + index * GOLDEN) % 1));
   }
 
   /** Adds a local decision: to the latest one if no call has begun since and the minute is the same. */
   #addDecision(decision: Omit<LocalDecision, "number">, number?: number): void {
     this.#needsReport = true;
     const latest = this.#decisions.at(-1);
-    const isInMinute = latest !== undefined && latest.atMs >= startOfWindowMs("minute", decision.atMs);
-    if (isInMinute && number === undefined && latest.number === this.#number) {
+    const isInWindow = latest !== undefined && latest.atMs >= this.#startOfWindowMs(decision.atMs);
+    if (isInWindow && number === undefined && latest.number === this.#number) {
       this.#decisions = this.#decisions.with(-1, merge(latest, decision));
       return;
     }
     const all = [...this.#decisions, { number: number ?? this.#newNumber(), ...decision }];
-    this.#decisions = all.length > MAX_DECISIONS ? mergeTwo(all, this.#call?.request.number) : all;
+    this.#decisions = all.length > MAX_DECISIONS ? this.#mergeTwo(all) : all;
+  }
+
+  /**
+   * Merges two batches of a window that the call under way reports both, or neither. If the last failed call that the object has executed came
+   * between them, one of the two is charged twice. That call is probably the first or one of the last, so the oldest batch and the latest
+   * ones stay alone; of the others, the smallest two are merged.
+   */
+  #mergeTwo(decisions: readonly LocalDecision[]): readonly LocalDecision[] {
+    const { number: underWay = 0 } = this.#call?.request ?? {};
+    const partOf = ({ atMs, number }: LocalDecision) => `${this.#startOfWindowMs(atMs)} ${number < underWay}`;
+    const sizeOf = ({ admitted, refusedBy }: LocalDecision) => admitted + sum(refusedBy);
+    const [, ...old] = decisions.slice(0, -MAX_DECISIONS / 2);
+    const pairs = old.flatMap((a, index) => {
+      const b = old[index + 1];
+      return b !== undefined && partOf(a) === partOf(b) ? [{ a, merged: merge(a, b) }] : [];
+    });
+    const [smallest] = pairs.sort((one, other) => sizeOf(one.merged) - sizeOf(other.merged));
+    return smallest ? decisions.toSpliced(decisions.indexOf(smallest.a), 2, smallest.merged) : decisions;
+  }
+
+  /** When the shortest window of a time began, by the same clock. */
+  #startOfWindowMs(atMs: number): number {
+    return startOfWindowMs(shortest(this.#status?.windows ?? this.#unused).seconds, atMs);
   }
 
   // Timers: one ends each lease, because timers don't step; one reports.
 
   /**
-   * Ends a lease, unless it was renewed. Returns whether to report that at once: if another minute with room is about to begin, nobody waits
+   * Ends a lease, unless it was renewed. Returns whether to report that at once: if another window with room is about to begin, nobody waits
    * for this lease, and the next request calls anyway.
    */
   endLease(lease: HeldLease, nowMs: number): boolean {
     lease.isOver = true;
     if (lease !== this.#lease || this.#status === undefined) return false;
     const { windows, loans } = this.#status;
-    const endsWithMinute =
-      leftOf(loans.minute, nowMs) <= LATE_MS && remaining(windows.day) >= windows.minute.limit;
-    if (endsWithMinute) this.#needsReport = true;
-    return !endsWithMinute;
+    const [{ limit }, ...longer] = Object.values(windows) as [Window, ...Window[]];
+    const endsWithWindow =
+      leftOf(shortest(loans), nowMs) <= LATE_MS && longer.every((each) => remaining(each) >= limit);
+    if (endsWithWindow) this.#needsReport = true;
+    return !endsWithWindow;
   }
 
   /** Begins a report if there is something to report and none is under way. Returns whether it did. */
@@ -721,13 +749,13 @@ export class KeyState<Key extends object> {
 }
 
 /**
- * The windows of a refusal without the object. If only the share of the isolate is used up, they show a full minute: the object may answer
- * again by the next one.
+ * The windows of a refusal without the object. If only the share of the isolate is used up, they show a full shortest window: the object may
+ * answer again by the next one.
  */
-function fullAlone(windows: KeyWindows): KeyWindows {
-  const name = remaining(windows.day) === 0 ? "day" : "minute";
-  const { limit, used } = windows[name];
-  return { ...windows, [name]: { ...windows[name], used: Math.max(used, limit) } };
+function fullAlone(windows: Windows): Windows {
+  const name = refusingWindow(windows);
+  const window = windows[name] ?? shortest(windows);
+  return { ...windows, [name]: { ...window, used: Math.max(window.used, window.limit) } };
 }
 
 /** What the object is told about a lease. A used-up one is over, so the next is a new one. */
@@ -735,26 +763,8 @@ function reportOf({ id, used, size, isOver }: HeldLease) {
   return { id, used, isOver: isOver || used >= size };
 }
 
-/**
- * Merges two batches of a minute that the call under way reports both, or neither. If the last failed call that the object has executed came
- * between them, one of the two is charged twice. That call is probably the first or one of the last, so the oldest batch and the latest ones
- * stay alone; of the others, the smallest two are merged.
- */
-function mergeTwo(decisions: readonly LocalDecision[], underWay = 0): readonly LocalDecision[] {
-  const partOf = ({ atMs, number }: LocalDecision) =>
-    `${startOfWindowMs("minute", atMs)} ${number < underWay}`;
-  const sizeOf = ({ admitted, refused }: LocalDecision) => admitted + refused;
-  const [, ...old] = decisions.slice(0, -MAX_DECISIONS / 2);
-  const pairs = old.flatMap((a, index) => {
-    const b = old[index + 1];
-    return b !== undefined && partOf(a) === partOf(b) ? [{ a, merged: merge(a, b) }] : [];
-  });
-  const [smallest] = pairs.sort((one, other) => sizeOf(one.merged) - sizeOf(other.merged));
-  return smallest ? decisions.toSpliced(decisions.indexOf(smallest.a), 2, smallest.merged) : decisions;
-}
-
 /** Two batches as one, with the time of the first, and the number of the second if it has one. */
 function merge(a: LocalDecision, b: Omit<LocalDecision, "number">): LocalDecision {
-  const [admitted, refused] = [a.admitted + b.admitted, a.refused + b.refused];
-  return { ...a, ...b, atMs: a.atMs, admitted, refused, refusedByDay: a.refusedByDay + b.refusedByDay };
+  const refusedBy = addEach(a.refusedBy, b.refusedBy);
+  return { ...a, ...b, atMs: a.atMs, admitted: a.admitted + b.admitted, refusedBy };
 }

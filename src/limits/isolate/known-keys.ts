@@ -9,7 +9,7 @@ import { SingleFlight } from "../../lib/single-flight.ts";
 import { LimiterUnavailable } from "../errors.ts";
 import { hasSecret } from "../policy.ts";
 import { MAX_WAIT_MS, RECORD_MS } from "../protocol.ts";
-import type { KeyDecision } from "../windows.ts";
+import type { Decision } from "../windows.ts";
 import type { Caller, Credential, KeyRequest } from "./caller.ts";
 import { type Answered, KeyClient, type KeysOptions } from "./key-client.ts";
 import { patienceMs } from "./key-state.ts";
@@ -96,7 +96,7 @@ export class KnownKeys<Key extends object, Problem extends string> {
    */
   async identifyAndCount(
     request: KeyRequest,
-  ): Promise<{ caller: Caller<Key, Problem>; decision?: KeyDecision }> {
+  ): Promise<{ caller: Caller<Key, Problem>; decision?: Decision }> {
     const { credential, arrivedMs } = request;
     const client = this.clientOf(credential.id);
     // The call that another request with this secret waits for is enough. If it fails, this request asks like any other.

@@ -109,11 +109,11 @@ export class LookupThrottle {
   }
 
   #foundIn({ found, minuteMs }: Bucket): number {
-    return minuteMs === startOfWindowMs("minute", this.#runtime.now()) ? found : 0;
+    return minuteMs === startOfWindowMs(60, this.#runtime.now()) ? found : 0;
   }
 
   #countFound(bucket: Bucket): void {
     bucket.found = this.#foundIn(bucket) + 1;
-    bucket.minuteMs = startOfWindowMs("minute", this.#runtime.now());
+    bucket.minuteMs = startOfWindowMs(60, this.#runtime.now());
   }
 }

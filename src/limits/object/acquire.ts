@@ -1,16 +1,20 @@
 // How a call changes a quota: it applies the isolate's report, counts a batch, and grants a lease. A repeated call is not counted again.
 
+import { type AcquireRequest, type AcquireResult, MAX_WAIT_MS, RATE_MS, type Status } from "../protocol.ts";
 import {
-  type AcquireRequest,
-  type AcquireResult,
-  MAX_WAIT_MS,
-  MINUTE_MS,
-  RATE_MS,
-  type Status,
-} from "../protocol.ts";
-import { type Limits, refusingWindow, resetMs, room, startOfWindowMs, withLimits } from "../windows.ts";
+  fullWindows,
+  type Limits,
+  mapWindows,
+  refusingWindow,
+  resetMs,
+  room,
+  shortest,
+  startOfWindowMs,
+  sum,
+  withLimits,
+} from "../windows.ts";
 import { countTowardsBan, late } from "./bans.ts";
-import { comingBack, grant, isLateInMinute, nextEndMs, outstanding, undecided } from "./leases.ts";
+import { comingBack, grant, isLateInWindow, nextEndMs, outstanding, undecided } from "./leases.ts";
 import {
   type Client,
   charge,
@@ -42,11 +46,12 @@ export function acquire(quota: Quota, limits: Limits, request: AcquireRequest, n
   if (request.number < known.number) return answer(rolled, 0, 0);
   if (request.number === known.number) {
     const lease = known.lease?.renewedMs === known.seenMs ? known.lease : undefined;
-    const isUndecided = known.refused > 0 && comingBack(rolled, limits, nowMs) > 0;
-    if (!isUndecided) return answer(rolled, known.admitted, known.refused, lease);
+    const refused = sum(known.refusedBy);
+    const isUndecided = refused > 0 && comingBack(rolled, limits, nowMs) > 0;
+    if (!isUndecided) return answer(rolled, known.admitted, refused, lease);
     // A new window may have begun, or the limit may be higher: a refusal must not name a window that has room.
     const uncounted = takeBack(rolled, { ...known, admitted: 0 });
-    const client = { ...known, refused: 0, refusedByDay: 0 };
+    const client = { ...known, refusedBy: {} };
     const clients = withClient(rolled.clients, request.client, client, nowMs);
     return answer(revised({ ...uncounted, clients }, nowMs), known.admitted, 0, lease);
   }
@@ -60,25 +65,24 @@ export function acquire(quota: Quota, limits: Limits, request: AcquireRequest, n
   const admitted = Math.min(requests, room(withLimits(before.counts, limits)));
   const rest = requests - admitted;
   // If the clock has stepped back, the window is in the future.
-  const atMs = Math.max(nowMs, before.counts.minute.startMs);
+  const atMs = Math.max(nowMs, shortest(before.counts).startMs);
   const charged = charge(before, atMs, { charged: admitted, admitted });
   const waiting = undecided(charged, limits, rest, nowMs);
   const refused = rest - waiting;
-  const byDay = () =>
-    refusingWindow(withLimits(charged.counts, limits), outstanding(charged, nowMs)) === "day";
-  const refusedByDay = refused > 0 && byDay() ? refused : 0;
-  const all = charge(charged, atMs, { refused, refusedByDay });
+  const full = () => fullWindows(withLimits(charged.counts, limits), outstanding(charged, nowMs));
+  const refusedBy = refused > 0 ? { [refusingWindow(full())]: refused } : {};
+  const all = charge(charged, atMs, { refusedBy });
   const judged = refused > 0 ? countTowardsBan(all, refused, nowMs, nowMs) : all;
-  const minuteEndMs = resetMs(before.counts.minute, "minute");
-  const extraMs = waiting > 0 && isLateInMinute(before, nowMs) ? MAX_WAIT_MS : 0;
-  const unleasedUntilMs = Math.max(before.unleasedUntilMs, rest > 0 ? minuteEndMs + extraMs : 0);
+  const endMs = resetMs(shortest(before.counts));
+  const extraMs = waiting > 0 && isLateInWindow(before, nowMs) ? MAX_WAIT_MS : 0;
+  const unleasedUntilMs = Math.max(before.unleasedUntilMs, rest > 0 ? endMs + extraMs : 0);
   const counted = { ...judged, unleasedUntilMs };
   const held = before.clients.get(request.client)?.lease;
   const { number, recent } = request;
   const leaseMs = Math.abs(nowMs - known.seenMs) < RATE_MS ? known.leaseMs : 0;
   const reported = Math.max(0, counted.reported - rolled.reported);
   const lately = latelyAt(known, nowMs) + reported;
-  const decided = { number, admitted, refused, refusedByDay };
+  const decided = { number, admitted, refusedBy };
   const client = { ...decided, recent, lately, seenMs: nowMs, leaseMs, lease: held };
   const clients = withClient(before.clients, request.client, client, nowMs);
   const lease = wantsLease ? grant({ ...counted, clients }, limits, client, nowMs) : undefined;
@@ -121,31 +125,37 @@ function applyReport(quota: Quota, request: AcquireRequest, nowMs: number): Quot
     // After a crash, the object may not know of the last renewal. Its requests are part of the reservation.
     const used = Math.min(report.used, lease.size);
     const charged = report.isOver ? used - lease.size : 0;
-    const lastMs = Math.min(nowMs, startOfWindowMs("minute", lease.grantedMs) + MINUTE_MS - 1);
+    const { seconds } = shortest(after.counts);
+    const lastMs = Math.min(nowMs, startOfWindowMs(seconds, lease.grantedMs) + seconds * 1000 - 1);
     after = charge(after, lease.grantedMs, { charged, admitted: used - lease.used, lastMs });
     if (report.isOver || used > lease.used) {
       const client = { ...known, lease: report.isOver ? undefined : { ...lease, used } };
       after = { ...after, clients: withClient(after.clients, request.client, client, nowMs) };
     }
   }
-  for (const { number, admitted, refused, refusedByDay, ...decision } of request.decisions) {
+  for (const { number, admitted, refusedBy, ...decision } of request.decisions) {
     // Each call has reported all batches before it, so those before the last executed one are applied.
     if (number < known.number) continue;
     // The isolate's clock may have stepped forward.
-    const atMs = Math.min(decision.atMs, Math.max(nowMs, after.counts.minute.startMs));
+    const { startMs } = shortest(after.counts);
+    const atMs = Math.min(decision.atMs, Math.max(nowMs, startMs));
     if (number === known.number) after = takeBack(after, known);
     // An empty one is stored too, with the number of this call: the call that it cancels may still arrive.
-    after = { ...charge(after, atMs, { charged: admitted, admitted, refused, refusedByDay }) };
-    if (refused > 0 && atMs >= after.counts.minute.startMs)
-      after = countTowardsBan(after, refused, atMs, nowMs);
+    after = { ...charge(after, atMs, { charged: admitted, admitted, refusedBy }) };
+    const refused = sum(refusedBy);
+    if (refused > 0 && atMs >= startMs) after = countTowardsBan(after, refused, atMs, nowMs);
   }
   return after;
 }
 
 /** Takes back what the latest call of a client was charged. */
-function takeBack(quota: Quota, { seenMs, admitted, refused, refusedByDay }: Client): Quota {
-  const taken = { charged: -admitted, admitted: -admitted, refused: -refused, refusedByDay: -refusedByDay };
+function takeBack(quota: Quota, { seenMs, admitted, refusedBy }: Client): Quota {
+  const taken = {
+    charged: -admitted,
+    admitted: -admitted,
+    refusedBy: mapWindows(refusedBy, (refused) => -refused),
+  };
   const after = charge(quota, seenMs, taken);
-  const counted = seenMs < after.counts.minute.startMs ? 0 : late(quota, refused, seenMs);
+  const counted = seenMs < shortest(after.counts).startMs ? 0 : late(quota, sum(refusedBy), seenMs);
   return { ...after, refusals: { ...after.refusals, late: Math.max(0, after.refusals.late - counted) } };
 }

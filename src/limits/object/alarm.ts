@@ -17,8 +17,8 @@ export const NEVER = Number.POSITIVE_INFINITY;
 export interface Unwritten {
   /** When the ban is to be written, or NEVER. */
   banMs: number;
-  /** The beginnings of the days that have changed since they were written. */
-  days: readonly number[];
+  /** The dates of the days that have changed since they were written. */
+  days: readonly string[];
   /** When they are due, or when the next write of usage may be. */
   usageMs: number;
 }
@@ -42,11 +42,11 @@ export function afterChange(
   nowMs: number,
 ): Unwritten {
   // On a new day all days are due, because a restore of the database may have lost some.
-  const isNewDay = !before.totals.days.some(({ startMs }) => startMs === totals.days.at(-1)?.startMs);
-  const due = isNewDay ? totals.days.map(({ startMs }) => startMs) : changedDays(before.totals, totals);
+  const isNewDay = !before.totals.days.some(({ date }) => date === totals.days.at(-1)?.date);
+  const due = isNewDay ? totals.days.map(({ date }) => date) : changedDays(before.totals, totals);
   const changed = due.filter((each) => !days.includes(each));
   // A day that the totals have forgotten can't be written.
-  const kept = days.filter((each) => totals.days.some(({ startMs }) => startMs === each));
+  const kept = days.filter((each) => totals.days.some(({ date }) => date === each));
   const nextMs = days.length > 0 ? usageMs : Math.max(usageMs, nowMs + USAGE_DELAY_MS);
   return {
     banMs: bannedUntilMs > before.bannedUntilMs ? nowMs : banMs,
@@ -64,7 +64,7 @@ export function afterBan(unwritten: Unwritten, isWritten: boolean, nowMs: number
 /** After an attempt to write usage: `written` are the days that were, of the totals `before`, which have become `after` meanwhile. */
 export function afterUsage(
   { banMs, days }: Unwritten,
-  written: readonly number[],
+  written: readonly string[],
   before: Totals,
   after: Totals,
   nowMs: number,
@@ -75,6 +75,6 @@ export function afterUsage(
 }
 
 /** The days that differ: each change makes a new object. */
-function changedDays(before: Totals, after: Totals): number[] {
-  return after.days.filter((each) => !before.days.includes(each)).map(({ startMs }) => startMs);
+function changedDays(before: Totals, after: Totals): string[] {
+  return after.days.filter((each) => !before.days.includes(each)).map(({ date }) => date);
 }

@@ -8,20 +8,20 @@ export const BAN_MS = 10 * 60_000;
 /** When a ban that begins at `nowMs` ends (both Unix time): a whole second. The next ban ends later, so the end identifies it. */
 export const banEndMs = (nowMs: number) => Math.ceil((nowMs + BAN_MS) / 1000) * 1000;
 /**
- * Refusals count towards a ban from this long after the first one of their minute. No request waits for longer than MAX_WAIT_MS, so each
+ * Refusals count towards a ban from this long after the first one of their window, the shortest. No request waits for longer than MAX_WAIT_MS, so each
  * of theirs arrived at least 2 s after it. Longer: more load before a ban; shorter: bans of clients that did not know of the refusal.
  */
 export const BAN_GRACE_MS = MAX_WAIT_MS + 2_000;
-/** How many such refusals a minute tolerates, or this many times its largest limit if that is more. */
+/** How many such refusals a window tolerates, or this many times its largest limit if that is more. */
 export const MIN_TOLERATED_REFUSALS = 180;
 export const TOLERATED_LIMITS = 3;
 
-/** How many of these refusals, made at `atMs` in the current minute, count towards a ban. */
+/** How many of these refusals, made at `atMs` in the current window, count towards a ban. */
 export function late({ refusals: { firstMs } }: Quota, refused: number, atMs: number): number {
   return firstMs > 0 && atMs >= firstMs + BAN_GRACE_MS ? refused : 0;
 }
 
-/** Notes refusals, made at `atMs` in the current minute, and begins a ban if too many of its refusals count towards one. */
+/** Notes refusals, made at `atMs` in the current window, and begins a ban if too many of its refusals count towards one. */
 export function countTowardsBan(quota: Quota, refused: number, atMs: number, nowMs: number): Quota {
   const { refusals, bannedUntilMs } = quota;
   const lateSoFar = refusals.late + late(quota, refused, atMs);

@@ -1,7 +1,7 @@
 // Leases: which one an isolate gets, and how many requests may still come back from those of all isolates.
 
 import { LATE_MS, MAX_WAIT_MS, RATE_MS } from "../protocol.ts";
-import { giveBack, type Limits, resetMs, room, withLimits } from "../windows.ts";
+import { type ByWindow, giveBack, type Limits, resetMs, room, shortest, withLimits } from "../windows.ts";
 import type { Client, GrantedLease, Quota } from "./quota.ts";
 
 /** The shortest lease. Longer: fewer calls at the end of a window; shorter: shorter waits there. */
@@ -12,7 +12,7 @@ const FIRST_LEASE_MS = 500;
 const GROWTH = 2;
 /** The longest lease of a key near a limit. Longer: fewer calls; shorter: shorter waits in a burst, and a smaller loss if isolates end. */
 const LEASE_MS = 2_000;
-/** A lease ends at least this long before its minute, because a timer may be late by as much. */
+/** A lease ends at least this long before its window, because a timer may be late by as much. */
 const LEASE_MARGIN_MS = 5;
 const MIN_LEASE = 2;
 /** Isolates need so many recent requests; for a first lease more, because it is short. More: more calls; fewer: leases that save none. */
@@ -36,7 +36,7 @@ const MOST_UNUSED = 2;
 const TIME_SHARE = 1 / 4;
 /** What one isolate may take of the remaining requests. More: fewer calls; less: fewer requests that wait for its lease's end. */
 const LEASE_SHARE = 1 / 2;
-/** While a window has less left than this share of the minute's limit, isolates that share it get no lease. More: more calls; less: waits. */
+/** While the shortest window has less left than this share of its limit, isolates that share it get no lease. More: more calls; less: waits. */
 const LAST_SHARE = 1 / 4;
 
 /** How long a lease stays outstanding after its time: its isolate reports it by then, unless a call fails or the isolate has ended. */
@@ -45,14 +45,14 @@ const RELEASE_MS = 3_000;
 /** How many of the requests that don't fit have to wait: as many as leases can make room for. */
 export function undecided(quota: Quota, limits: Limits, requests: number, nowMs: number): number {
   const coming = comingBack(quota, limits, nowMs);
-  // A request that waits may be decided in the next minute. Then its place in this one stays free, so nobody must be refused for it.
-  if (isLateInMinute(quota, nowMs)) return coming > 0 ? requests : 0;
+  // A request that waits may be decided in the next window. Then its place in this one stays free, so nobody must be refused for it.
+  if (isLateInWindow(quota, nowMs)) return coming > 0 ? requests : 0;
   return Math.min(requests, coming);
 }
 
-/** Whether requests that have to wait now may be decided in the next minute. */
-export function isLateInMinute({ counts }: Quota, nowMs: number): boolean {
-  return nowMs + MAX_WAIT_MS >= resetMs(counts.minute, "minute");
+/** Whether requests that have to wait now may be decided in the next window. */
+export function isLateInWindow({ counts }: Quota, nowMs: number): boolean {
+  return nowMs + MAX_WAIT_MS >= resetMs(shortest(counts));
 }
 
 /** How many requests would be admitted if all outstanding leases came back unused. */
@@ -61,21 +61,27 @@ export function comingBack(quota: Quota, limits: Limits, nowMs: number): number 
 }
 
 /** How many requests of each window are leased and may come back, without those of the lease `except`. */
-export function outstanding({ counts, clients }: Quota, nowMs: number, except?: GrantedLease) {
-  const leased = { minute: 0, day: 0 };
+export function outstanding(
+  { counts, clients }: Quota,
+  nowMs: number,
+  except?: GrantedLease,
+): ByWindow<number> {
+  const leased: Record<string, number> = {};
+  for (const name in counts) leased[name] = 0;
   for (const { lease } of clients.values()) {
     if (lease === undefined || lease === except) continue;
     if (nowMs >= endMs(lease) + RELEASE_MS) continue;
-    if (lease.grantedMs >= counts.minute.startMs) leased.minute += lease.size - lease.used;
-    if (lease.grantedMs >= counts.day.startMs) leased.day += lease.size - lease.used;
+    for (const name in counts)
+      if (lease.grantedMs >= (counts[name]?.startMs ?? 0))
+        leased[name] = (leased[name] ?? 0) + lease.size - lease.used;
   }
   return leased;
 }
 
-/** When the next lease or the minute ends, or a lease has just ended, which is still to be reported. */
+/** When the next lease or the shortest window ends, or a lease has just ended, which is still to be reported. */
 export function nextEndMs({ counts, clients }: Quota, nowMs: number): number {
   const endsMs = [...clients.values()].map(({ lease }) => (lease ? endMs(lease) : 0));
-  return Math.min(...endsMs.filter((each) => each > nowMs - LATE_MS), resetMs(counts.minute, "minute"));
+  return Math.min(...endsMs.filter((each) => each > nowMs - LATE_MS), resetMs(shortest(counts)));
 }
 
 function endMs({ renewedMs, durationMs }: GrantedLease): number {
@@ -84,29 +90,30 @@ function endMs({ renewedMs, durationMs }: GrantedLease): number {
 
 /** Grants a client a lease, or renews the one that it holds. */
 export function grant(quota: Quota, limits: Limits, client: Client, nowMs: number): GrantedLease | undefined {
-  const { minute, day } = withLimits(quota.counts, limits);
+  const windows = withLimits(quota.counts, limits);
+  const window = shortest(windows);
   const { number, recent, leaseMs, lease: held } = client;
-  const left = room({ minute, day });
+  const left = room(windows);
   const recentOfAll = recentRequests(quota, nowMs);
-  // A lease of an earlier minute ends by itself.
-  const isOld = held !== undefined && held.grantedMs < minute.startMs;
-  const isLast = left < minute.limit * LAST_SHARE && recentOfAll > recent;
+  // A lease of an earlier window ends by itself.
+  const isOld = held !== undefined && held.grantedMs < window.startMs;
+  const isLast = left < window.limit * LAST_SHARE && recentOfAll > recent;
   const isFar = left >= FAR * recentOfAll;
   const isRare = recent < (isFar ? FAR_MIN_RECENT : MIN_RECENT);
   if (isRare || nowMs < quota.unleasedUntilMs || isOld || isLast) return undefined;
   const fullMs = (left * RATE_MS) / recentOfAll;
-  const leftMs = resetMs(minute, "minute") - nowMs - LEASE_MARGIN_MS;
+  const leftMs = resetMs(window) - nowMs - LEASE_MARGIN_MS;
   const grownMs = Math.min(LEASE_MS, Math.max(FIRST_LEASE_MS, GROWTH * leaseMs));
   const untilFullMs = Math.max(MIN_LEASE_MS, fullMs * TIME_SHARE);
   const durationMs = Math.floor(Math.min(leftMs, isFar ? FAR_LEASE_MS : grownMs, untilFullMs));
   const wanted = Math.ceil(((recent + SPARE) * durationMs) / RATE_MS);
   const unused = held === undefined ? 0 : held.size - held.used;
   const more = Math.max(0, Math.min(wanted - unused, Math.floor(left * LEASE_SHARE)));
-  // A lease that has become much too large is given back at its end. None is granted or renewed just before a minute ends.
+  // A lease that has become much too large is given back at its end. None is granted or renewed just before a window ends.
   const isUseful = durationMs >= MIN_LEASE_MS && unused + more >= MIN_LEASE && unused <= MOST_UNUSED * wanted;
   if (!isUseful) return undefined;
   // If the clock has stepped back, the window is in the future; the lease is charged to it.
-  const granted = { id: number, size: 0, used: 0, grantedMs: Math.max(nowMs, minute.startMs), ...held };
+  const granted = { id: number, size: 0, used: 0, grantedMs: Math.max(nowMs, window.startMs), ...held };
   return { ...granted, size: granted.size + more, durationMs, renewedMs: nowMs };
 }
 

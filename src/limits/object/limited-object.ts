@@ -5,28 +5,28 @@
 // (alarm.ts), and deletes the storage after at least 40 days without a request.
 
 import type { Runtime } from "../../lib/runtime.ts";
-import { OBJECT, type Reader } from "../../lib/tolerant.ts";
 import { readAcquireRequest, readIdentifyRequest } from "../messages.ts";
 import { hasSecret, type KeyPolicy, termsOf } from "../policy.ts";
 import {
   type AcquireAnswer,
   type AcquireRequest,
   DAY_MS,
-  type DayTotals,
+  type Day,
   type NoRecord,
   type RecordAnswer,
   type UsageAnswer,
 } from "../protocol.ts";
+import { longest } from "../windows.ts";
 import { acquire, isCounted, statusOf } from "./acquire.ts";
 import { afterBan, afterChange, afterUsage, alarmMs, isOverdue, NEVER, NOTHING_UNWRITTEN } from "./alarm.ts";
 import { liftBan } from "./bans.ts";
-import { type Quota, rollOver, UNUSED_QUOTA } from "./quota.ts";
+import { type Quota, rollOver, unusedQuota } from "./quota.ts";
 import { RecordReader } from "./record-reader.ts";
 import { Activity, covers, RESERVED_SHARE, reserve, SETTLE_MS } from "./reservation.ts";
 import { type Memory, NOTHING_STORED, readState, STATE_KEY, type State } from "./state.ts";
 import { daysOf } from "./totals.ts";
 
-/** From the start of the last request's day. */
+/** From the start of the last request's longest window. */
 const KEPT_UNUSED_MS = 41 * DAY_MS;
 
 /** No object tells a higher one. Above it would be too little room for changes: each raises the revision, a safe integer. */
@@ -52,11 +52,11 @@ export interface Usage {
   /** The beginning of the object's own id, which in each preview is another one. */
   object: string;
   revision: number;
-  days: readonly DayTotals[];
+  days: readonly Day[];
 }
 
 export interface ObjectOptions<Key extends object> {
-  policy: KeyPolicy<Key>;
+  policy: KeyPolicy<Key, string>;
   /** The clock and timers. */
   runtime: Runtime;
   /** Reads a key; null if it does not exist. What it throws is tried again, and told to `log`. */
@@ -132,11 +132,10 @@ export class LimitedObject<Key extends object> {
 
   constructor(ctx: ObjectContext, options: ObjectOptions<Key> & Internals) {
     const { runtime, policy, reservedShare = RESERVED_SHARE } = options;
-    const readKey = policy.readKey ?? (OBJECT as Reader<Key | undefined>);
     const stored = ctx.storage.kv.get(STATE_KEY);
     const problems: string[] = [];
     const note = (problem: string) => void problems.push(problem);
-    const { keyId, quota, read, unwritten } = readState(stored, runtime.now(), note, readKey);
+    const { keyId, quota, read, unwritten } = readState(stored, runtime.now(), note, policy);
     this.#memory = { quota, unwritten };
     this.#stored = quota;
     this.#now = runtime.now;
@@ -153,7 +152,7 @@ export class LimitedObject<Key extends object> {
       },
       hasSecret: (record, hash) => hasSecret(policy, record, hash),
       // Of a key that was never counted, nothing is stored.
-      onChange: () => this.#memory.quota !== UNUSED_QUOTA && this.#put(),
+      onChange: () => this.#memory.quota.revision > 0 && this.#put(),
       onFailure: (error) => this.#log("record_not_read", error),
     });
   }
@@ -199,8 +198,9 @@ export class LimitedObject<Key extends object> {
   async alarm(): Promise<void> {
     const { storage } = this.#ctx;
     if (this.#now() >= this.#deletedMs && this.#memory.unwritten.days.length === 0) {
-      this.#keep({ quota: UNUSED_QUOTA, unwritten: NOTHING_UNWRITTEN });
-      this.#stored = UNUSED_QUOTA;
+      const quota = unusedQuota(this.#options.policy.windows);
+      this.#keep({ quota, unwritten: NOTHING_UNWRITTEN });
+      this.#stored = quota;
       return storage.deleteAll();
     }
     const isDue = this.#now() >= alarmMs(this.#memory.unwritten, this.#deletedMs);
@@ -234,7 +234,7 @@ export class LimitedObject<Key extends object> {
       id: this.#id,
       object: this.#ctx.id.toString().slice(0, OBJECT_ID_LENGTH),
       revision: quota.revision,
-      days: daysOf(quota.totals).filter(({ startMs }) => days.includes(startMs)),
+      days: daysOf(quota.totals).filter(({ date }) => days.includes(date)),
     };
     const isWritten = await this.#write("usage_not_recorded", this.#options.onUsage?.(usage));
     const written = isWritten ? days : [];
@@ -266,7 +266,7 @@ export class LimitedObject<Key extends object> {
   }
 
   get #deletedMs(): number {
-    return this.#memory.quota.counts.day.startMs + KEPT_UNUSED_MS;
+    return longest(this.#memory.quota.counts).startMs + KEPT_UNUSED_MS;
   }
 
   /** Keeps changed counts: in memory if what is stored covers them, otherwise as one row. Sets the alarm if it has something to do earlier. */

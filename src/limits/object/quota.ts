@@ -3,7 +3,17 @@
 // acquire.ts.
 
 import type { Decided, Lease } from "../protocol.ts";
-import { add, type Counts, type Limits, rollOver as rollOverCounts, UNUSED_COUNT } from "../windows.ts";
+import {
+  add,
+  type Counts,
+  type Lengths,
+  type Limits,
+  rollOver as rollOverCounts,
+  shortest,
+  sum,
+  unused,
+  withLimits,
+} from "../windows.ts";
 import { addToTotals, type Charge, NO_TOTALS, type Totals } from "./totals.ts";
 
 /** How long the object remembers an isolate. Longer: more to store; shorter: after an outage a lost call counts twice. */
@@ -28,8 +38,7 @@ export interface Client extends Decided {
 export const NEW_CLIENT: Client = {
   number: 0,
   admitted: 0,
-  refused: 0,
-  refusedByDay: 0,
+  refusedBy: {},
   recent: 0,
   seenMs: 0,
   lately: 0,
@@ -40,7 +49,7 @@ export interface Quota {
   /** Grows with every change; at least the time of the last call that has changed something (Unix time). */
   revision: number;
   counts: Counts;
-  /** Of the minute: the time of the first refusal (Unix time, or 0), the refusals that count towards a ban, the largest limit. */
+  /** Of the shortest window: the time of the first refusal (Unix time, or 0), the refusals that count towards a ban, the largest limit. */
   refusals: { firstMs: number; late: number; maxLimit: number };
   /** Until then (Unix time) nothing is leased: requests that had to wait come first. */
   unleasedUntilMs: number;
@@ -53,34 +62,37 @@ export interface Quota {
   totals: Totals;
 }
 
-export const UNUSED_QUOTA: Quota = {
-  revision: 0,
-  counts: { minute: UNUSED_COUNT, day: UNUSED_COUNT },
-  refusals: { firstMs: 0, late: 0, maxLimit: 0 },
-  unleasedUntilMs: 0,
-  bannedUntilMs: 0,
-  reported: 0,
-  clients: new Map(),
-  totals: NO_TOTALS,
-};
+const NO_REFUSALS = { firstMs: 0, late: 0, maxLimit: 0 };
+
+/** Throws RangeError like `unused`. */
+export function unusedQuota(lengths: Lengths): Quota {
+  return {
+    revision: 0,
+    counts: unused(lengths),
+    refusals: NO_REFUSALS,
+    unleasedUntilMs: 0,
+    bannedUntilMs: 0,
+    reported: 0,
+    clients: new Map(),
+    totals: NO_TOTALS,
+  };
+}
 
 /** The quota as of `nowMs`: starts new windows. */
 export function rollOver(quota: Quota, limits: Limits, nowMs: number): Quota {
   const counts = rollOverCounts(quota.counts, nowMs);
-  const isSameMinute = counts.minute.startMs === quota.counts.minute.startMs;
-  const refusals = isSameMinute ? quota.refusals : UNUSED_QUOTA.refusals;
-  return {
-    ...quota,
-    counts,
-    refusals: { ...refusals, maxLimit: Math.max(refusals.maxLimit, limits.minute) },
-  };
+  const isSame = shortest(counts).startMs === shortest(quota.counts).startMs;
+  const refusals = isSame ? quota.refusals : NO_REFUSALS;
+  const { limit } = shortest(withLimits(counts, limits));
+  return { ...quota, counts, refusals: { ...refusals, maxLimit: Math.max(refusals.maxLimit, limit) } };
 }
 
 /** Charges requests that were decided at `atMs` (Unix time) to the windows and the day of that time. */
 export function charge(quota: Quota, atMs: number, change: Charge): Quota {
-  const { charged = 0, admitted = 0, refused = 0 } = change;
+  const { charged = 0, admitted = 0, refusedBy = {} } = change;
+  const refused = sum(refusedBy);
   if (charged === 0 && admitted === 0 && refused === 0) return quota;
-  const totals = addToTotals(quota.totals, atMs, change);
+  const totals = addToTotals(quota.totals, quota.counts, atMs, change);
   const reported = quota.reported + admitted + refused;
   return { ...quota, counts: add(quota.counts, charged, atMs), reported, totals };
 }

@@ -2,10 +2,11 @@
 // What is stored covers changes that stay in memory. An object that starts again goes on from it, so a crash costs at most what was
 // reserved, and admits nothing twice. Pure functions, and how busy a key is.
 
-import { type Limits, room, type WindowName, withLimits } from "../windows.ts";
+import { formatDate } from "../../lib/rfc3339.ts";
+import { type Limits, room, shortest, withLimits } from "../windows.ts";
 import { charge, type Quota } from "./quota.ts";
 
-/** What is reserved, as a share of the minute's limit. Larger: fewer rows; smaller: a crash costs less. 0: each change is stored. */
+/** What is reserved, as a share of the shortest window's limit. Larger: fewer rows; smaller: a crash costs less. 0: each change is stored. */
 export const RESERVED_SHARE = 1 / 20;
 /** At most this share of what is left. Larger: fewer rows at the end of a window; smaller: a crash there costs less. */
 const LEFT_SHARE = 1 / 4;
@@ -23,11 +24,12 @@ const QUIET_MS = 4_000;
 const BUSY_CHANGES = 5;
 const BUSY_MS = 20_000;
 
-/** The quota with a reservation: this share of the minute's limit, but at most LEFT_SHARE of what is left. */
+/** The quota with a reservation: this share of the shortest window's limit, but at most LEFT_SHARE of what is left. */
 export function reserve(quota: Quota, limits: Limits, share: number): Quota {
-  const left = room(withLimits(quota.counts, limits));
-  const charged = Math.floor(Math.min(limits.minute * share, left * LEFT_SHARE));
-  const reserved = charge(quota, quota.counts.minute.startMs, { charged });
+  const windows = withLimits(quota.counts, limits);
+  const { limit, startMs } = shortest(windows);
+  const charged = Math.floor(Math.min(limit * share, room(windows) * LEFT_SHARE));
+  const reserved = charge(quota, startMs, { charged });
   return { ...reserved, revision: quota.revision + REVISIONS };
 }
 
@@ -38,18 +40,17 @@ export function covers(stored: Quota, quota: Quota): boolean {
   for (const [id, { lease }] of stored.clients)
     if (lease !== undefined && quota.clients.get(id)?.lease?.id !== lease.id)
       credit += lease.size - lease.used;
-  const fits = (name: WindowName) => {
-    const [before, after] = [stored.counts[name], quota.counts[name]];
-    return after.startMs === before.startMs && after.used + credit <= before.used;
-  };
+  const fits = Object.entries(quota.counts).every(([name, { startMs, used }]) => {
+    const before = stored.counts[name];
+    return before !== undefined && startMs === before.startMs && used + credit <= before.used;
+  });
   // A late report changes an earlier day.
   const { days } = stored.totals;
-  const isToday = quota.totals.days.every(
-    (day) => day.startMs === quota.counts.day.startMs || days.includes(day),
-  );
+  const today = formatDate(shortest(quota.counts).startMs);
+  const isToday = quota.totals.days.every((day) => day.date === today || days.includes(day));
   // The revision of what is stored is that of an object that has started again.
   const isBelow = quota.revision < stored.revision && quota.bannedUntilMs === stored.bannedUntilMs;
-  return isBelow && isToday && fits("minute") && fits("day");
+  return isBelow && isToday && fits;
 }
 
 /** How often a quota changes. */

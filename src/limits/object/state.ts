@@ -1,25 +1,36 @@
 // What an object stores, as one value, and how it reads what another release may have stored.
 
+import { formatDate } from "../../lib/rfc3339.ts";
 import {
   ANYTHING,
   byName,
   fields,
   list,
   NUMBER,
+  named,
   nullable,
   or,
-  type Reader,
   type Refuse,
   TEXT,
   TIME,
   whole,
 } from "../../lib/tolerant.ts";
 import { AMOUNT, readDay } from "../messages.ts";
-import { type Count, type Counts, MAX_LIMIT, startOfWindowMs } from "../windows.ts";
+import { type KeyPolicy, readKeyBy } from "../policy.ts";
+import { DAY_MS } from "../protocol.ts";
+import {
+  type Count,
+  type Counts,
+  type Lengths,
+  type Limits,
+  MAX_LIMIT,
+  startOfWindowMs,
+  unused,
+} from "../windows.ts";
 import { NEVER, NOTHING_UNWRITTEN, type Unwritten } from "./alarm.ts";
-import { type Client, type GrantedLease, type Quota, UNUSED_QUOTA } from "./quota.ts";
+import { type Client, type GrantedLease, type Quota, unusedQuota } from "./quota.ts";
 import type { ReadRecord } from "./record-reader.ts";
-import type { Totals } from "./totals.ts";
+import type { Peak, Totals } from "./totals.ts";
 
 /** The name under which it is stored, in all releases. */
 export const STATE_KEY = "state";
@@ -37,18 +48,14 @@ export interface State<Key> extends Memory {
   read: ReadRecord<Key> | undefined;
 }
 
-export const NOTHING_STORED: State<never> = {
+export const NOTHING_STORED = {
   version: VERSION,
   keyId: undefined,
-  quota: UNUSED_QUOTA,
   read: undefined,
   unwritten: NOTHING_UNWRITTEN,
 };
 
-/** Without its counts, and not yet at the time at which it is read. */
-type StoredQuota = Omit<Quota, "counts"> & { counts: Partial<Counts> };
-
-const readCount = whole<Count>({ startMs: NUMBER, used: NUMBER }, {});
+const readCount = whole<Count>({ seconds: NUMBER, startMs: NUMBER, used: NUMBER }, {});
 
 /** Without one of them, the lease stays charged, and nobody can credit it. */
 const readLease = whole<GrantedLease>(
@@ -56,9 +63,10 @@ const readLease = whole<GrantedLease>(
   {},
 );
 
-const readQuota = fields<StoredQuota>({
+const readQuota = fields<Quota>({
   revision: AMOUNT,
-  counts: fields<Partial<Counts>>({ minute: readCount, day: readCount }),
+  // Some may be missing.
+  counts: named(readCount),
   refusals: fields<Quota["refusals"]>({ firstMs: AMOUNT, late: AMOUNT, maxLimit: AMOUNT }),
   unleasedUntilMs: AMOUNT,
   bannedUntilMs: AMOUNT,
@@ -67,8 +75,7 @@ const readQuota = fields<StoredQuota>({
     fields<Client>({
       number: AMOUNT,
       admitted: AMOUNT,
-      refused: AMOUNT,
-      refusedByDay: AMOUNT,
+      refusedBy: named(NUMBER),
       recent: AMOUNT,
       seenMs: AMOUNT,
       lately: AMOUNT,
@@ -78,44 +85,64 @@ const readQuota = fields<StoredQuota>({
   ),
   totals: fields<Totals>({
     days: list(readDay),
-    minutes: list(whole<Totals["minutes"][number]>({ startMs: NUMBER, requests: NUMBER }, {})),
+    latest: named(list(whole<Peak>({ startMs: NUMBER, requests: NUMBER }, {}))),
   }),
 });
 
-const readStored = fields<Omit<State<unknown>, "quota" | "version"> & { quota: StoredQuota }>({
+const readStored = fields<Omit<State<unknown>, "version">>({
   keyId: TEXT,
   quota: readQuota,
   read: whole<ReadRecord<unknown>>({ record: ANYTHING, readMs: NUMBER }, {}),
   unwritten: fields<Unwritten>({
     banMs: or(TIME, NEVER),
-    days: list(NUMBER),
+    days: list(TEXT),
     usageMs: AMOUNT,
   }),
 });
 
 /** Reads what is stored, at `nowMs` (Unix time). `refuse` is told of a value of a wrong type, which counts as absent. */
-export function readState<Key>(
+export function readState<Key extends object>(
   value: unknown,
   nowMs: number,
   refuse: Refuse,
-  readKey: Reader<Key | undefined>,
+  policy: KeyPolicy<Key, string>,
 ): State<Key> {
-  if (value === undefined) return NOTHING_STORED;
+  if (value === undefined) return { ...NOTHING_STORED, quota: unusedQuota(policy.windows) };
   const { quota, read: given, ...stored } = readStored(value, STATE_KEY, refuse);
-  const { minute, day } = quota.counts;
-  const counts = { minute: minute ?? fullMinute(nowMs), day: day ?? countOfDay(quota.totals, nowMs) };
-  const record = given && nullable(readKey)(given.record, `${STATE_KEY}.read.record`, refuse);
+  const record = given && nullable(readKeyBy(policy))(given.record, `${STATE_KEY}.read.record`, refuse);
   const read = record === undefined ? undefined : { record, readMs: given?.readMs ?? 0 };
+  const limits = read?.record && policy.limitsOf(read.record);
+  const counts = completed(quota.counts, policy.windows, quota.totals, limits ?? undefined, nowMs);
   return { ...NOTHING_STORED, ...stored, quota: { ...quota, counts }, read };
 }
 
-/** Nobody knows how much of the minute is used: until it ends, nothing is admitted. */
-function fullMinute(nowMs: number): Count {
-  return { startMs: startOfWindowMs("minute", nowMs), used: MAX_LIMIT };
-}
-
-/** The totals of the day are charged like its count. */
-function countOfDay({ days }: Totals, nowMs: number): Count {
-  const startMs = startOfWindowMs("day", nowMs);
-  return { startMs, used: days.find((each) => each.startMs === startMs)?.admitted ?? 0 };
+/**
+ * The counts of all windows. One that is missing, or had another length:
+ * - the totals of days are charged like windows, so they tell a count of whole days;
+ * - a window without a limit so far (`limits`, as they were stored) is new: it has the requests of the next shorter one;
+ * - nobody knows how much of any other one is used: until it ends, nothing is admitted.
+ */
+function completed(
+  known: Counts,
+  lengths: Lengths,
+  { days }: Totals,
+  limits: Limits | undefined,
+  nowMs: number,
+): Counts {
+  const counts: Record<string, Count> = {};
+  let shorter = 0;
+  for (const [name, count] of Object.entries(unused(lengths))) {
+    const { seconds } = count;
+    const startMs = startOfWindowMs(seconds, nowMs);
+    const usedSince = () => {
+      const since = days.filter(({ date }) => date >= formatDate(startMs));
+      return since.reduce((sum, { admitted }) => sum + admitted, 0);
+    };
+    const isNew = limits !== undefined && limits[name] === undefined;
+    const used = (seconds * 1000) % DAY_MS === 0 ? usedSince() : isNew ? shorter : MAX_LIMIT;
+    const { [name]: stored = { seconds: 0 } } = known;
+    counts[name] = stored.seconds === seconds ? (stored as Count) : { seconds, startMs, used };
+    shorter = counts[name].used;
+  }
+  return counts;
 }

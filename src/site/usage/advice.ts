@@ -2,41 +2,51 @@
 // admitted all of them, and whether the client could have done without it. Past requests are compared with the limits that the key and
 // the plans have now.
 
-import { PLAN_LIMITS, PLANS_WITH_OWN_LIMITS } from "../../keys/plans.ts";
-import type { UsageBody } from "../../keys/usage/usage-body.ts";
-import type { Limits } from "../../limits/index.ts";
+import {
+  forEachWindow,
+  type Limits,
+  limitsText,
+  PLAN_LIMITS,
+  PLANS_WITH_OWN_LIMITS,
+  SHORTEST,
+  WINDOW_NAMES,
+  WINDOWS,
+  type WindowName,
+} from "../../keys/plans.ts";
+import type { UsageBody, UsageDay } from "../../keys/usage/usage-body.ts";
 import { capitalize, formatNumber } from "../text.ts";
 
-const MINUTES_PER_DAY = 1_440;
+const DAY_SECONDS = 86_400;
 
 /** The answer, in at most three sentences. With `hasRefusals`, the client may have needed less than they say. */
-export function adviceOn({ days, minute, day }: Pick<UsageBody, "days" | "minute" | "day">) {
+export function adviceOn({ days, windows }: Pick<UsageBody, "days" | "windows">) {
   const last = `the last ${days.length} days`;
-  const refused = {
-    minute: days.filter((each) => each.refusedByMinute > 0).length,
-    day: days.filter((each) => each.refusedByDay > 0).length,
-  };
-  const hasRefusals = refused.minute + refused.day > 0;
+  const refused = forEachWindow((name) => days.filter(({ refusedBy }) => refusedBy[name] > 0).length);
+  const refusing = WINDOW_NAMES.filter((name) => refused[name] > 0);
+  const hasRefusals = refusing.length > 0;
   if (!hasRefusals)
     return {
       hasRefusals,
       text: `No limit refused a request in ${last}: a larger plan would not have helped.`,
     };
-  const limits = { minute: minute.limit, day: day.limit };
-  const needed = {
-    minute: Math.max(...days.map((each) => each.busiestMinute)),
-    day: Math.max(...days.map((each) => each.admitted + each.refusedByMinute + each.refusedByDay)),
-  };
-  const refusals =
-    refused.minute === 0
-      ? `On ${refused.day} of ${last}, the limit per day refused requests.`
-      : `On ${refused.minute} of ${last}, the limit per minute refused requests${refused.day > 0 ? `; on ${refused.day}, the limit per day did` : ""}.`;
+  const limits = forEachWindow((name) => windows[name].limit);
+  const needed = forEachWindow((name) => Math.max(...days.map((day) => mostIn(name, day))));
+  const refusals = refusing.map((name, index) =>
+    index === 0
+      ? `On ${refused[name]} of ${last}, the limit per ${name} refused requests`
+      : `on ${refused[name]}, the limit per ${name} did`,
+  );
   const sentences = [
-    refusals,
+    `${refusals.join("; ")}.`,
     sufficientPlan(needed, limits),
-    refused.minute > 0 ? spreading(needed, limits) : "",
+    refused[SHORTEST] > 0 ? spreading(needed, limits) : "",
   ];
   return { hasRefusals, text: sentences.join(" ").trimEnd() };
+}
+
+/** The most requests in one window of a day. */
+function mostIn(name: WindowName, { busiest, admitted, refusedBy }: UsageDay): number {
+  return busiest[name] ?? Object.values(refusedBy).reduce((sum, refused) => sum + refused, admitted);
 }
 
 /** Which limits would have admitted everything: those of the key, those of the smallest plan, or none that is fixed. */
@@ -44,27 +54,25 @@ function sufficientPlan(needed: Limits, limits: Limits): string {
   if (isWithin(needed, limits)) return "The limits that the key has now would have admitted all.";
   for (const [name, each] of Object.entries(PLAN_LIMITS)) {
     if (each !== undefined && isWithin(needed, each))
-      return `The ${capitalize(name)} plan would have admitted all: ${figures(each)}.`;
+      return `The ${capitalize(name)} plan would have admitted all: ${limitsText(each, formatNumber)}.`;
   }
   const own = PLANS_WITH_OWN_LIMITS.map(capitalize).join(" or ");
-  return `No plan with fixed limits would have admitted all: up to ${figures(needed)}. The ${own} plan has limits as agreed.`;
+  return `No plan with fixed limits would have admitted all: up to ${limitsText(needed, formatNumber)}. The ${own} plan has limits as agreed.`;
 }
 
 /** Whether the client could have done without a larger plan, or with a smaller one. */
 function spreading(needed: Limits, limits: Limits): string {
-  // At the limit per minute for a whole day.
-  const most = MINUTES_PER_DAY * limits.minute;
-  if (needed.minute <= limits.minute || needed.day > most) return "";
-  const burst = `the busiest minute had ${formatNumber(needed.minute)} requests, the limit is ${formatNumber(limits.minute)}`;
-  return needed.day <= limits.day
+  const { [SHORTEST]: limit } = limits;
+  // At the limit of the shortest window for a whole day.
+  const most = (DAY_SECONDS / WINDOWS[SHORTEST]) * limit;
+  const longer = WINDOW_NAMES.slice(1);
+  if (needed[SHORTEST] <= limit || needed[longer.at(-1) ?? SHORTEST] > most) return "";
+  const burst = `the busiest ${SHORTEST} had ${formatNumber(needed[SHORTEST])} requests, the limit is ${formatNumber(limit)}`;
+  return longer.every((name) => needed[name] <= limits[name])
     ? `Without a larger plan, spreading requests over the day would have been enough: ${burst}.`
-    : `Spreading requests over the day helps with the limit per minute only: ${burst}.`;
-}
-
-function figures({ minute, day }: Limits): string {
-  return `${formatNumber(minute)} requests per minute, ${formatNumber(day)} per day`;
+    : `Spreading requests over the day helps with the limit per ${SHORTEST} only: ${burst}.`;
 }
 
 function isWithin(needed: Limits, limits: Limits): boolean {
-  return needed.minute <= limits.minute && needed.day <= limits.day;
+  return WINDOW_NAMES.every((name) => needed[name] <= limits[name]);
 }

@@ -1,6 +1,7 @@
 // The bar chart and the table of a key's days, oldest first, as markup. Each bar stacks refused requests on admitted ones. Patterns
 // tell them apart without colours. The markup contains only numbers and dates from the service, so it needs no escaping.
 
+import { SHORT_WINDOWS, WINDOW_NAMES } from "../../keys/plans.ts";
 import type { UsageDay } from "../../keys/usage/usage-body.ts";
 import { formatNumber } from "../text.ts";
 
@@ -10,27 +11,35 @@ const LEFT = 48;
 const BOTTOM = 24;
 const TOP = 8;
 
-/** The parts of a bar, from below. */
-const PARTS = ["admitted", "refusedByMinute", "refusedByDay"] as const;
+/** A part of a bar: its class, what it is, and its requests. */
+type Part = { name: string; text: string; of: (day: UsageDay) => number };
 
-/** Slanted lines for requests that the limit per minute has refused, and upright ones for those of the limit per day. */
-const PATTERNS = `
-  <defs>
-    <pattern id="refusedByMinute" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">
+/** From below: admitted requests, and those that each limit has refused. */
+const PARTS: Part[] = [
+  { name: "admitted", text: "admitted", of: ({ admitted }) => admitted },
+  ...WINDOW_NAMES.map((name, index) => ({
+    name: `refused-${index}`,
+    text: `${index === 0 ? "refused " : ""}by the limit per ${name}`,
+    of: ({ refusedBy }: UsageDay) => refusedBy[name],
+  })),
+];
+
+/** Lines for refused requests, slanted for the shortest window, upright for the longest. */
+const PATTERNS = `<defs>${WINDOW_NAMES.map((_, index) => {
+  const degrees = 45 * (1 - index / Math.max(1, WINDOW_NAMES.length - 1));
+  return `
+    <pattern id="refused-${index}" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(${degrees})">
       <rect class="ground" width="6" height="6"/><rect class="mark" width="3" height="6"/>
-    </pattern>
-    <pattern id="refusedByDay" width="4" height="4" patternUnits="userSpaceOnUse">
-      <rect class="ground" width="4" height="4"/><rect class="mark" width="2.5" height="4"/>
-    </pattern>
-  </defs>`;
+    </pattern>`;
+}).join("")}</defs>`;
 
 export function chartSvg(days: UsageDay[]): string {
-  const most = Math.max(1, ...days.map((each) => sum(PARTS.map((part) => each[part]))));
+  const most = Math.max(1, ...days.map((each) => sum(PARTS.map(({ of }) => of(each)))));
   const ticks = ticksUpTo(most);
   const top = ticks.at(-1) ?? most;
   const y = (value: number) => HEIGHT - BOTTOM - ((HEIGHT - BOTTOM - TOP) * value) / top;
   const step = (WIDTH - LEFT) / days.length;
-  const total = (part: (typeof PARTS)[number]) => formatNumber(sum(days.map((each) => each[part])));
+  const total = ({ of }: Part) => formatNumber(sum(days.map(of)));
 
   const lines = ticks.map(
     (tick) => `
@@ -40,15 +49,15 @@ export function chartSvg(days: UsageDay[]): string {
   const bars = days.map((each, index) => {
     const x = LEFT + index * step;
     let from = 0;
-    const bar = PARTS.map((part) => {
-      const to = from + each[part];
+    const bar = PARTS.map(({ name, of }) => {
+      const to = from + of(each);
       const place = `x="${x + 1.5}" width="${step - 3}" y="${y(to)}" height="${y(from) - y(to)}"`;
       from = to;
-      return each[part] > 0 ? `<rect class="${part}" ${place} fill="url(#${part})"/>` : "";
+      return of(each) > 0 ? `<rect class="${name}" ${place} fill="url(#${name})"/>` : "";
     });
     return `
     <g>
-      <title>${shortDate(each.date)}: ${counts((part) => formatNumber(each[part]))}</title>
+      <title>${shortDate(each.date)}: ${counts(({ of }) => formatNumber(of(each)))}</title>
       <rect class="hit" x="${x}" width="${step}" y="${TOP}" height="${HEIGHT - BOTTOM - TOP}"/>
       ${bar.join("")}
     </g>`;
@@ -69,21 +78,33 @@ export function chartSvg(days: UsageDay[]): string {
   </svg>`;
 }
 
-/** The rows of the table, the latest day first. */
-export function tableRows(days: UsageDay[]): string {
-  return days
-    .toReversed()
-    .map(
-      (each) =>
-        `<tr><th scope="row">${shortDate(each.date)}</th>${[...PARTS, "busiestMinute" as const]
-          .map((name) => `<td>${formatNumber(each[name])}</td>`)
-          .join("")}</tr>`,
-    )
-    .join("");
+/** What each pattern means. */
+export function legend(): string {
+  return PARTS.map(({ name, text }) => {
+    const mark = `<rect class="${name}" width="12" height="12" fill="url(#${name})"/>`;
+    return `<span class="legend"><svg viewBox="0 0 12 12" aria-hidden="true">${mark}</svg>${text}</span>`;
+  }).join("");
 }
 
-function counts(count: (part: (typeof PARTS)[number]) => string): string {
-  return `${count("admitted")} admitted, ${count("refusedByMinute")} refused by the limit per minute, ${count("refusedByDay")} by the limit per day`;
+/** The header of the table, and its rows, the latest day first. */
+export function tableOf(days: UsageDay[]): string {
+  const columns = [
+    ...PARTS.map(({ text, of }) => ({ text, of })),
+    ...SHORT_WINDOWS.map((name) => ({
+      text: `busiest ${name}`,
+      of: ({ busiest }: UsageDay) => busiest[name] ?? 0,
+    })),
+  ];
+  const header = columns.map(({ text }) => `<th scope="col">${text}</th>`).join("");
+  const rows = days.toReversed().map((each) => {
+    const cells = columns.map(({ of }) => `<td>${formatNumber(of(each))}</td>`).join("");
+    return `<tr><th scope="row">${shortDate(each.date)}</th>${cells}</tr>`;
+  });
+  return `<thead><tr><th scope="col">day</th>${header}</tr></thead><tbody>${rows.join("")}</tbody>`;
+}
+
+function counts(count: (part: Part) => string): string {
+  return PARTS.map((part) => `${count(part)} ${part.text}`).join(", ");
 }
 
 function sum(values: number[]): number {

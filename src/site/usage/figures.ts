@@ -4,11 +4,13 @@ import type { UsageBody, UsageWindow } from "../../keys/usage/usage-body.ts";
 import { capitalize, formatInstant, formatNumber } from "../text.ts";
 
 /** The plan, and the ban and the exhausted window if there are any. */
-export function stateText({ plan, minute, day, bannedUntil }: UsageBody, nowMs: number): string {
+export function stateText({ plan, windows, bannedUntil }: UsageBody, nowMs: number): string {
   const onPlan = `This key is on the ${capitalize(plan)} plan.`;
-  const fullUntil = Math.max(...[minute, day].map(({ remaining, reset }) => (remaining === 0 ? reset : 0)));
+  // Of several exhausted windows, the longest.
+  const [window, { reset: fullUntil }] = Object.entries(windows).findLast(
+    ([, { remaining }]) => remaining === 0,
+  ) ?? ["", { reset: 0 }];
   const isBanned = bannedUntil !== null && bannedUntil * 1000 > nowMs;
-  const window = fullUntil === day.reset ? "day" : "minute";
   const ban = isBanned
     ? ` It is temporarily banned until ${formatInstant(bannedUntil)} for ignoring 429 responses.`
     : "";

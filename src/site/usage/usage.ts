@@ -6,7 +6,7 @@ import type { UsageBody, UsageDay } from "../../keys/usage/usage-body.ts";
 import { problemWithKey, storedKey, storeKey } from "../key.ts";
 import { errorText, UNREACHABLE } from "../text.ts";
 import { adviceOn } from "./advice.ts";
-import { chartSvg, tableRows } from "./chart.ts";
+import { chartSvg, legend, tableOf } from "./chart.ts";
 import { stateText } from "./figures.ts";
 import { drawGauge } from "./gauge.ts";
 
@@ -144,12 +144,23 @@ function draw(usage: UsageBody, nowMs: number): void {
   const text = stateText(usage, nowMs);
   if (state.textContent !== text) state.textContent = text;
   state.classList.toggle("banned", usage.bannedUntil !== null);
-  drawGauge(element("#minute"), "This minute", usage.minute, nowMs);
-  drawGauge(element("#day"), "Today (UTC)", usage.day, nowMs);
+  for (const [name, window] of Object.entries(usage.windows))
+    drawGauge(gaugeOf(name), name === "day" ? "Today (UTC)" : `This ${name}`, window, nowMs);
   const { text: sentences, hasRefusals } = adviceOn(usage);
   if (advice.textContent !== sentences) advice.textContent = sentences;
   element<HTMLElement>("#doubt").hidden = !hasRefusals;
   drawDays(usage.days);
+}
+
+/** The place of a window's gauge. */
+function gaugeOf(name: string): HTMLElement {
+  const known = document.getElementById(name);
+  if (known !== null) return known;
+  const place = document.createElement("div");
+  place.className = "gauge";
+  place.id = name;
+  element("#gauges").append(place);
+  return place;
 }
 
 /** Unchanged days are not redrawn, so that tooltips stay open. */
@@ -158,7 +169,8 @@ function drawDays(days: UsageDay[]): void {
   if (latest === drawnDays) return;
   drawnDays = latest;
   element("#chart").innerHTML = chartSvg(days);
-  element("#days").innerHTML = tableRows(days);
+  element("#legend").innerHTML = legend();
+  element("#days").innerHTML = tableOf(days);
 }
 
 /** The time of the server, because the local clock may be wrong. */

@@ -74,9 +74,12 @@ class Checks {
       assert.deepEqual(parseBody<ExactPet>(answer), pet);
     },
     getUsage: ({ headers, body }) => {
-      const { minute, day } = JSON.parse(body) as UsageBody;
+      const { windows } = JSON.parse(body) as UsageBody;
       const left = headers[HEADER.rateLimit.toLowerCase()]?.match(/(?<=r=)\d+/g)?.map(Number);
-      assert.deepEqual(left, [minute.remaining, day.remaining]);
+      assert.deepEqual(
+        left,
+        Object.values(windows).map(({ remaining }) => remaining),
+      );
     },
   };
 

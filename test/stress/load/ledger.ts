@@ -5,8 +5,9 @@
 
 import type { ResponseEvent } from "../../../client/src/index.ts";
 import { HEADER } from "../../../src/http/header-names.ts";
+import { type Limits, WINDOWS, type WindowName } from "../../../src/keys/plans.ts";
 import type { UsageDay } from "../../../src/keys/usage/usage-body.ts";
-import { type Limits, WINDOW_SECONDS, type WindowName } from "../../../src/limits/windows.ts";
+import { sum } from "../../../src/limits/windows.ts";
 
 /** A decision, and the window that X-RateLimit-* describe: the one with fewer requests left. Times are Unix time. */
 interface Decision {
@@ -45,7 +46,7 @@ export class Ledger {
     const isAdmitted = status !== 429;
     const name = read(HEADER.rateLimitLimit) === this.#limits.day ? "day" : "minute";
     const endMs = read(HEADER.rateLimitReset) * 1000;
-    const startMs = endMs - WINDOW_SECONDS[name] * 1000;
+    const startMs = endMs - WINDOWS[name] * 1000;
     this.#expect(startMs <= cameAtMs && sentAtMs < endMs, `a response is about another ${name}`);
     this.#expect(isAdmitted || read(HEADER.rateLimitRemaining) === 0, "a refusal leaves requests");
     this.#decisions.push({ isAdmitted, name, endMs, sentAtMs, cameAtMs });
@@ -75,7 +76,7 @@ export class Ledger {
 
   #checkWindow(window: string, { name, endMs }: Decision): void {
     const limit = this.#limits[name];
-    const startMs = endMs - WINDOW_SECONDS[name] * 1000;
+    const startMs = endMs - WINDOWS[name] * 1000;
     const refused = this.#decisions.filter(
       (each) => !each.isAdmitted && each.name === name && each.endMs === endMs,
     );
@@ -98,7 +99,7 @@ export class Ledger {
 
   /** Compares usage with the responses. Call it after each kill and at the end, with no request under way. */
   checkUsage(usage: readonly UsageDay[]): void {
-    const lost = usage.reduce((sum, { admitted }) => sum + admitted, -this.admitted);
+    const lost = usage.reduce((all, { admitted }) => all + admitted, -this.admitted);
     const isAdmitted = this.lost <= lost && lost <= this.#maxLost;
     this.#expect(
       isAdmitted,
@@ -106,10 +107,7 @@ export class Ledger {
     );
     this.mostLostShare = Math.max(this.mostLostShare, (lost - this.lost) / this.#limits.minute);
     this.lost = lost;
-    const more = usage.reduce(
-      (sum, { refusedByMinute, refusedByDay }) => sum + refusedByMinute + refusedByDay,
-      -this.refused,
-    );
+    const more = usage.reduce((all, { refusedBy }) => all + sum(refusedBy), -this.refused);
     const isRefused = (this.kills > 0 || more >= 0) && more <= this.interrupted;
     this.#expect(isRefused, `usage shows ${more} more than ${this.refused} refusals`);
   }

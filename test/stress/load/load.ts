@@ -12,6 +12,7 @@ import { startWorkers } from "../../../bench/measure/workerd.ts";
 import { type Pet, Petstore } from "../../../client/src/index.ts";
 import { PLANS_WITH_OWN_LIMITS } from "../../../src/keys/plans.ts";
 import { keyIdOf } from "../../../src/keys/secret.ts";
+import { sum } from "../../../src/limits/windows.ts";
 import { createKey } from "../../../src/operators/admin.ts";
 import { WAIT_MS } from "../../support/hang.ts";
 import { Client, PROFILES, type Profile, type Service } from "./client.ts";
@@ -144,16 +145,12 @@ export async function load({ seconds, keys, kills, awaitsRecords }: LoadOptions)
     console.error("Waiting until all usage is recorded");
     const usages = await Promise.all(clients.map(({ secret }) => petstore(secret).usage()));
     const seen = clients.map(({ secret }, index) => {
-      const days = usages[index]?.days.filter(
-        (day) => day.admitted + day.refusedByMinute + day.refusedByDay > 0,
-      );
-      const texts = days?.map((day) =>
-        [day.date, day.admitted, day.refusedByMinute, day.refusedByDay].join(" "),
-      );
+      const days = usages[index]?.days.filter((day) => day.admitted + sum(day.refusedBy) > 0);
+      const texts = days?.map((day) => [day.date, day.admitted, sum(day.refusedBy)].join(" "));
       return `${keyIdOf(secret)}: ${texts?.join(", ")}`;
     });
     const sql = `
-      SELECT key_id || ': ' || group_concat(concat_ws(' ', day, admitted, refused_minute, refused_day), ', ' ORDER BY day)
+      SELECT key_id || ': ' || group_concat(concat_ws(' ', day, admitted, (SELECT sum(value) FROM json_each(refused_by))), ', ' ORDER BY day)
       FROM key_usage GROUP BY key_id`;
     const startMs = performance.now();
     for (;;) {

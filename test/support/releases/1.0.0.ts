@@ -12,18 +12,17 @@ const RECORD = {
 };
 
 const WINDOWS = {
-  minute: { startMs: 1_795_350_840_000, used: 158, limit: 300 },
-  day: { startMs: 1_795_305_600_000, used: 158, limit: 30_000 },
+  minute: { seconds: 60, startMs: 1_795_350_840_000, used: 158, limit: 300 },
+  day: { seconds: 86_400, startMs: 1_795_305_600_000, used: 158, limit: 30_000 },
 };
 
 const LEASE = { id: 14, size: 4, grantedMs: 1_795_350_857_262, durationMs: 2_000 };
 
 const DAY = {
-  startMs: 1_795_305_600_000,
+  date: "2026-11-22",
   admitted: 158,
-  refusedByMinute: 3,
-  refusedByDay: 0,
-  busiestMinute: 144,
+  refusedBy: { minute: 3, day: 2 },
+  busiest: { minute: 144 },
   lastAdmittedMs: 1_795_350_859_247,
   lastRefusedMs: 1_795_350_730_000,
 };
@@ -44,7 +43,7 @@ export const request = {
   recent: 3.5,
   wantsLease: true,
   lease: { id: 15, used: 6, isOver: true },
-  decisions: [{ number: 18, atMs: 1_795_350_858_957, admitted: 2, refused: 1, refusedByDay: 0 }],
+  decisions: [{ number: 18, atMs: 1_795_350_858_957, admitted: 2, refusedBy: { minute: 1, day: 1 } }],
   secret: "the first secret",
 };
 
@@ -66,8 +65,8 @@ export const stored = {
   quota: {
     revision: 1_795_350_879_247,
     counts: {
-      minute: { startMs: 1_795_350_840_000, used: 158 },
-      day: { startMs: 1_795_305_600_000, used: 158 },
+      minute: { seconds: 60, startMs: 1_795_350_840_000, used: 158 },
+      day: { seconds: 86_400, startMs: 1_795_305_600_000, used: 158 },
     },
     refusals: { firstMs: 0, late: 0, maxLimit: 300 },
     unleasedUntilMs: 0,
@@ -79,8 +78,7 @@ export const stored = {
         {
           number: 18,
           admitted: 1,
-          refused: 0,
-          refusedByDay: 0,
+          refusedBy: { minute: 1, day: 1 },
           recent: 3.5,
           seenMs: 1_795_350_857_262,
           lately: 14.5,
@@ -89,8 +87,8 @@ export const stored = {
         },
       ],
     ]),
-    totals: { days: [DAY], minutes: [{ startMs: 1_795_350_840_000, requests: 144 }] },
+    totals: { days: [DAY], latest: { minute: [{ startMs: 1_795_350_840_000, requests: 144 }] } },
   },
   read: { record: RECORD, readMs: 1_795_350_855_218 },
-  unwritten: { banMs: Number.POSITIVE_INFINITY, days: [1_795_305_600_000], usageMs: 1_795_350_900_104 },
+  unwritten: { banMs: Number.POSITIVE_INFINITY, days: ["2026-11-22"], usageMs: 1_795_350_900_104 },
 };

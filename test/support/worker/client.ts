@@ -3,11 +3,10 @@
 import { env, exports } from "cloudflare:workers";
 import { expect, vi } from "vitest";
 import { HEADER } from "../../../src/http/header-names.ts";
-import type { Plan } from "../../../src/keys/plans.ts";
+import type { Limits, Plan } from "../../../src/keys/plans.ts";
 import { REQUESTS_PER_MINUTE } from "../../../src/limits/address-counter.ts";
 import { BAN_GRACE_MS } from "../../../src/limits/object/bans.ts";
 import type { AcquireRequest, AcquireResult } from "../../../src/limits/protocol.ts";
-import type { Limits } from "../../../src/limits/windows.ts";
 import { createKey } from "../../../src/operators/admin.ts";
 import type { Exchange } from "../openapi-validator.ts";
 import { objectOf, REAL } from "./bindings.ts";
@@ -44,7 +43,7 @@ export async function acquire(keyId: string, request: AcquireRequest): Promise<A
 /** Bans a Free key, by reports of the minute's first refusal, and of those that count. No isolate of the tests knows of the ban yet. */
 export async function banKey(keyId: string): Promise<void> {
   const report = (refused: number) => {
-    const decisions = [{ number: 1, atMs: Date.now(), admitted: 0, refused, refusedByDay: 0 }];
+    const decisions = [{ number: 1, atMs: Date.now(), admitted: 0, refusedBy: { minute: refused } }];
     return acquire(keyId, batch(0, { number: 2, decisions }));
   };
   await report(1);

@@ -9,7 +9,7 @@ export const PETS_URL = "https://petstore.test/v1/pets";
 export const PET = '{"id":9223372036854775807,"name":"Rex","categoryId":2}';
 
 /** As much of a usage as the client looks at. */
-export const USAGE = '{"minute":{},"day":{}}';
+export const USAGE = '{"windows":{}}';
 
 export type Answer = (signal: AbortSignal, path?: string) => Response | Promise<Response>;
 

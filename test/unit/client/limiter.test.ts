@@ -15,8 +15,11 @@ const inWorker = () => vi.stubGlobal("navigator", { userAgent: "Cloudflare-Worke
 function newLimiter({ left = 2, limit = 2, maxConcurrency = 64 } = {}) {
   const limiter = new Limiter(maxConcurrency);
   const usage = limiter.startFree();
-  const day = { limit: 1_000, remaining: 1_000, resetAt: new Date(86_400_000) };
-  limiter.answer(usage, 0, { minute: { limit, remaining: left, resetAt: new Date(60_000) }, day });
+  const day = { limit: 1_000, remaining: 1_000, resetAt: new Date(86_400_000), lengthMs: 86_400_000 };
+  limiter.answer(usage, 0, {
+    minute: { limit, remaining: left, resetAt: new Date(60_000), lengthMs: 60_000 },
+    day,
+  });
   limiter.leave(usage);
   const enter = (isRepeated = false) => limiter.enter(false, isRepeated);
   const admit = (ticket: Ticket, nowMs: number) => limiter.admit(ticket, nowMs, OPTIONS);

@@ -2,9 +2,10 @@
 
 import { beforeEach, expect, it, vi } from "vitest";
 import { type ClientOptions, Petstore, RateLimitError } from "../../../client/src/index.ts";
+import { WINDOWS } from "../../../src/keys/plans.ts";
 import { headersOf } from "../../../src/limits/headers.ts";
 import { acquire, statusOf } from "../../../src/limits/object/acquire.ts";
-import { rollOver, UNUSED_QUOTA } from "../../../src/limits/object/quota.ts";
+import { rollOver, unusedQuota } from "../../../src/limits/object/quota.ts";
 import { startOfWindowMs } from "../../../src/limits/windows.ts";
 import { Random } from "../../simulation/random.ts";
 import { NO_REQUESTS } from "../../support/key-record.ts";
@@ -25,10 +26,10 @@ function newService(minute: number, { day = 1e6, startMs = START_MS } = {}) {
   // Steps of the machine's clock don't change performance.now().
   const originMs = startMs - performance.now();
   const admittedMs: number[] = [];
-  const minuteOf = (ms: number) => startOfWindowMs("minute", ms);
+  const minuteOf = (ms: number) => startOfWindowMs(60, ms);
   const service = {
     limits: { minute, day },
-    quota: UNUSED_QUOTA,
+    quota: unusedQuota(WINDOWS),
     admittedMs,
     refused: 0,
     calls: 0,
@@ -53,7 +54,7 @@ function newService(minute: number, { day = 1e6, startMs = START_MS } = {}) {
     usage(): Response {
       const nowMs = service.nowMs();
       const status = statusOf(rollOver(service.quota, service.limits, nowMs), service.limits, nowMs);
-      return new Response(`{"minute":{},"day":{}}`, { headers: headersOf({ ...status, admitted: true }) });
+      return new Response(`{"windows":{}}`, { headers: headersOf({ ...status, admitted: true }) });
     },
     /** How many requests each minute has admitted, from the first one. */
     minutes() {
@@ -152,11 +153,11 @@ it.each(range(60))(
     // The time of a client to learn of the window and to wake up.
     const marginMs = 4 * latencyMs + 2_100;
     const isEarlier = (ms: number) => (other: number) => other < ms;
-    for (const windowMs of new Set(admittedMs.map((ms) => startOfWindowMs("minute", ms)))) {
+    for (const windowMs of new Set(admittedMs.map((ms) => startOfWindowMs(60, ms)))) {
       const endMs = windowMs + MINUTE_MS;
       const before = admittedMs.filter(isEarlier(windowMs));
       const wanted = calledMs.filter(isEarlier(endMs - marginMs - startMs)).length - before.length;
-      const usedToday = before.filter((ms) => ms >= startOfWindowMs("day", windowMs)).length;
+      const usedToday = before.filter((ms) => ms >= startOfWindowMs(86_400, windowMs)).length;
       const admitted = admittedMs.filter(isEarlier(endMs)).length - before.length;
       expect(admitted).toBeGreaterThanOrEqual(Math.min(wanted, limit, day - usedToday));
     }

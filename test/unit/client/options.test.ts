@@ -240,7 +240,7 @@ it.each<[string, (store: Petstore) => { withResponse(): Promise<unknown> }, unkn
   ["list", ({ pets }) => pets.list(), { pets: [expect.objectContaining({ name: "Rex" })] }, `[${PET}]`],
   ["get", ({ pets }) => pets.get(1), expect.objectContaining({ name: "Rex" })],
   ["create", ({ pets }) => pets.create(NEW), expect.objectContaining({ name: "Rex" })],
-  ["usage", (store) => store.usage(), { minute: {}, day: {} }, USAGE],
+  ["usage", (store) => store.usage(), { windows: {} }, USAGE],
   ["request", (store) => store.request({ path: "/" }), null, "null"],
 ])(
   "%s: withResponse has the data, the response and the id of the request, of the same request",
