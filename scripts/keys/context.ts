@@ -3,7 +3,7 @@
 import { DatabaseFull, DatabaseUnavailable } from "../../src/d1/statements.ts";
 import type { Limits } from "../../src/keys/plans.ts";
 import { noLimits } from "../../src/keys/plans.ts";
-import { RECORD_MS } from "../../src/limits/index.ts";
+import { KEY_MS } from "../../src/limits/index.ts";
 import type { Operator } from "../../src/operators/admin.ts";
 import { findKeyById, type ListedKey, listKeys } from "../../src/operators/records.ts";
 import { apiErrorOf } from "../cloudflare/account.ts";
@@ -16,7 +16,7 @@ import { type COMMON, loginName, smallerLimit } from "./options.ts";
 import { keyAndPlan, keyJson, keyOwner, stateText } from "./text.ts";
 
 /** When a change is in force. */
-export const IN_FORCE = `within ${RECORD_MS / 1000} seconds`;
+export const IN_FORCE = `within ${KEY_MS / 1000} seconds`;
 
 export interface Context {
   io: Io;

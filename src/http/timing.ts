@@ -23,11 +23,11 @@ export class Timing {
     this.#showsHops = hasKey;
   }
 
-  /** A hop that began at `sentMs` has ended now. `recordMs`: how long the object has waited for the record of the key meanwhile. */
-  hop(name: HopName, sentMs: number, recordMs?: number): void {
+  /** A hop that began at `sentMs` has ended now. `loadMs`: how long the object has waited for the record of the key meanwhile. */
+  hop(name: HopName, sentMs: number, loadMs?: number): void {
     const startMs = Math.max(0, sentMs - this.#arrivedMs);
     const entries = [`${name};start=${startMs};dur=${this.#sinceMs(sentMs)}`];
-    if (recordMs !== undefined) entries.push(`record;dur=${recordMs}`);
+    if (loadMs !== undefined) entries.push(`record;dur=${loadMs}`);
     this.#hops.push({ startMs, entries });
   }
 

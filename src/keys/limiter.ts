@@ -18,12 +18,12 @@ import {
   secondsToReset,
   tighterWindow,
 } from "../limits/index.ts";
-import { KEY_POLICY, type KeyRecord, type SecretProblem } from "./record.ts";
+import { KEY_POLICY, type Key, type SecretProblem } from "./key.ts";
 import { credentialOf } from "./secret.ts";
-import { findRecord } from "./store.ts";
+import { findKey } from "./store.ts";
 
 export interface KeysEnv extends HttpEnv {
-  Variables: HttpEnv["Variables"] & LimitsEnv<KeyRecord, SecretProblem>["Variables"];
+  Variables: HttpEnv["Variables"] & LimitsEnv<Key, SecretProblem>["Variables"];
 }
 
 const CHALLENGE = 'Bearer realm="petstore"';
@@ -31,13 +31,13 @@ const CHALLENGE = 'Bearer realm="petstore"';
 export type Limiter = ReturnType<typeof newLimiter>;
 
 export function newLimiter() {
-  return limits<KeyRecord, SecretProblem, KeysEnv>({
+  return limits<Key, SecretProblem, KeysEnv>({
     policy: KEY_POLICY,
     runtime: RUNTIME,
     credentialOf,
     // `env` is read at each use, because Cloudflare may give a running isolate other bindings.
     objectOf: (id) => env.API_KEYS.getByName(id),
-    load: (id) => findRecord(env.KEYS_DB, id),
+    load: (id) => findKey(env.KEYS_DB, id),
     refuse,
     reject(c, problem) {
       // RFC 6750, section 3.

@@ -2,8 +2,8 @@
 // key. Secrets never get here.
 
 import { read } from "../d1/statements.ts";
+import type { Key, KeyFields } from "./key.ts";
 import { type Limits, limitsOf, noLimits, SHORTEST } from "./plans.ts";
-import type { Key, KeyRecord } from "./record.ts";
 
 /** The columns that decide the limits of a key: `limits` is JSON, or null if its plan has limits. */
 interface RowLimits {
@@ -14,7 +14,7 @@ interface RowLimits {
 /** A row, whose columns are named like the fields. */
 export type Row<AnyKey> = Omit<AnyKey, "limits"> & Pick<RowLimits, "limits">;
 
-const COLUMNS: Record<keyof Row<Key>, string> = {
+const COLUMNS: Record<keyof Row<KeyFields>, string> = {
   id: "id",
   plan: "plan",
   limits: "limits",
@@ -34,8 +34,8 @@ const SELECT_RECORD = `
   ) AS replaced FROM keys WHERE id = ?1`;
 
 /** Reads the record of a key in any state; null if it does not exist. Throws DatabaseUnavailable, or an Error for a key without limits. */
-export async function findRecord(database: D1Database, id: string): Promise<KeyRecord | null> {
-  type RecordRow = Row<Key> & { hash: string; replaced: string };
+export async function findKey(database: D1Database, id: string): Promise<Key | null> {
+  type RecordRow = Row<KeyFields> & { hash: string; replaced: string };
   const row = await read(() => database.prepare(SELECT_RECORD).bind(id).first<RecordRow>());
   if (row === null) return null;
   const { hash, replaced, ...key } = row;

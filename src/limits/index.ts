@@ -8,7 +8,7 @@ export { USAGE_EVERY_MS } from "./object/alarm.ts";
 export { BAN_GRACE_MS, BAN_MS, banEndMs, MIN_TOLERATED_REFUSALS, TOLERATED_LIMITS } from "./object/bans.ts";
 export { limitedObject, type ObjectOptions, type Usage } from "./object/limited-object.ts";
 export type { KeyPolicy } from "./policy.ts";
-export { DAY_MS, DAYS_KEPT, type Day, MAX_USAGE_AGE_MS, MAX_WAIT_MS, RECORD_MS } from "./protocol.ts";
+export { DAY_MS, DAYS_KEPT, type Day, KEY_MS, MAX_USAGE_AGE_MS, MAX_WAIT_MS } from "./protocol.ts";
 export {
   DECIDED_BY,
   type Decision,

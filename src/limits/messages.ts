@@ -24,11 +24,11 @@ import type {
   AcquireRequest,
   AcquireResult,
   Day,
+  KeyAnswer,
   Lease,
   LeaseReport,
   LocalDecision,
-  NoRecord,
-  RecordAnswer,
+  NoKey,
   Status,
   UsageAnswer,
 } from "./protocol.ts";
@@ -37,7 +37,7 @@ import { complete, type Window } from "./windows.ts";
 /** More than any number of a call, number of requests, or time: as if a field said "the latest", "all" or "now". */
 const MOST = Number.MAX_SAFE_INTEGER;
 
-/** How long a record may be used if the answer does not say it: no record gets less while the database works. */
+/** How long a key may be used if the answer does not say it: no key gets less while the database works. */
 const LEAST_USABLE_MS = 5_000;
 
 const COUNT = or(WHOLE, 0);
@@ -47,7 +47,7 @@ export const AMOUNT = or(NUMBER, 0);
 // To the object.
 
 const readRequest = fields<AcquireRequest>({
-  client: or(TEXT, ""),
+  isolate: or(TEXT, ""),
   number: COUNT,
   requests: or(WHOLE, 1),
   revision: COUNT,
@@ -75,10 +75,10 @@ export function readIdentifyRequest(message: unknown): string {
 /** Throws TypeError. */
 export function readAcquireRequest(message: unknown): AcquireRequest {
   const { lease, ...request } = readRequest(message, "acquire", refuseAll);
-  if (request.client !== "" && request.number > 0)
+  if (request.isolate !== "" && request.number > 0)
     return { ...request, ...(lease !== undefined && { lease }) };
   // The object can't tell whose call it is, or whether it is a repeated one. So it counts it, and remembers nothing of it.
-  return { ...request, client: "", number: 1, wantsLease: false };
+  return { ...request, isolate: "", number: 1, wantsLease: false };
 }
 
 // From the object.
@@ -115,19 +115,19 @@ export const readDay = whole<Day, "date">(
   },
 );
 
-type Parts = { record?: unknown; result?: Result; usage?: Usage };
-/** An answer as it is read: the record may be absent, or the object may have none. */
-type Read<Answer> = Omit<Answer, keyof Parts> & Partial<NoRecord> & Pick<Parts, "record">;
+type Parts = { key?: unknown; result?: Result; usage?: Usage };
+/** An answer as it is read: the key may be absent, or the object may have none. */
+type Read<Answer> = Omit<Answer, keyof Parts> & Partial<NoKey> & Pick<Parts, "key">;
 type Usage = Omit<NonNullable<UsageAnswer<never>["usage"]>, "status"> & { status: Partial<Status> };
 
 const ANSWER = {
-  record: ANYTHING,
+  key: ANYTHING,
   usableMs: or(NUMBER, LEAST_USABLE_MS),
   isNew: or(FLAG, false),
-  recordMs: NUMBER,
+  loadMs: NUMBER,
   unavailable: TEXT,
 };
-const readAnswer = fields<Read<RecordAnswer<never>>>(ANSWER);
+const readAnswer = fields<Read<KeyAnswer<never>>>(ANSWER);
 const readCounted = fields<Read<AcquireAnswer<never>> & Pick<Parts, "result">>({
   ...ANSWER,
   result: optional(readResult),
@@ -140,30 +140,30 @@ const readUsed = fields<Read<UsageAnswer<never>> & Pick<Parts, "usage">>({
 /** What an isolate knows already, for what an answer does not say. */
 export interface Known<Key> {
   readKey: Reader<Key | undefined>;
-  /** A record that the isolate may use, and that may replace the one of the answer. */
-  record?: Key | undefined;
-  statusBy(record: Key | null): Status;
+  /** A key that the isolate may use, and that may replace the one of the answer. */
+  key?: Key | undefined;
+  statusBy(key: Key | null): Status;
 }
 
-/** Throws TypeError, also if nobody knows the record. */
-export function readRecordAnswer<Key>(message: unknown, known: Known<Key>): RecordAnswer<Key> | NoRecord {
-  return withRecord(readAnswer(message, "identify", refuseAll), known);
+/** Throws TypeError, also if nobody knows the key. */
+export function readKeyAnswer<Key>(message: unknown, known: Known<Key>): KeyAnswer<Key> | NoKey {
+  return withKey(readAnswer(message, "identify", refuseAll), known);
 }
 
-/** Throws TypeError, also if nobody knows the record. */
-export function readAcquireAnswer<Key>(message: unknown, known: Known<Key>): AcquireAnswer<Key> | NoRecord {
+/** Throws TypeError, also if nobody knows the key. */
+export function readAcquireAnswer<Key>(message: unknown, known: Known<Key>): AcquireAnswer<Key> | NoKey {
   const { result, ...rest } = readCounted(message, "acquire", refuseAll);
-  const answer = withRecord(rest, known);
+  const answer = withKey(rest, known);
   if (result === undefined || "unavailable" in answer) return answer;
-  return { ...answer, result: { ...result, ...statusOf(result, known.statusBy(answer.record)) } };
+  return { ...answer, result: { ...result, ...statusOf(result, known.statusBy(answer.key)) } };
 }
 
-/** Throws TypeError, also if nobody knows the record. */
-export function readUsageAnswer<Key>(message: unknown, known: Known<Key>): UsageAnswer<Key> | NoRecord {
+/** Throws TypeError, also if nobody knows the key. */
+export function readUsageAnswer<Key>(message: unknown, known: Known<Key>): UsageAnswer<Key> | NoKey {
   const { usage, ...rest } = readUsed(message, "usage", refuseAll);
-  const answer = withRecord(rest, known);
+  const answer = withKey(rest, known);
   if (usage === undefined || "unavailable" in answer) return answer;
-  const status = statusOf(usage.status, known.statusBy(answer.record));
+  const status = statusOf(usage.status, known.statusBy(answer.key));
   return { ...answer, usage: { ...usage, status } };
 }
 
@@ -172,12 +172,12 @@ function statusOf(told: Partial<Status>, known: Status): Status {
   return { ...known, ...told, windows: complete(told.windows ?? {}, known.windows) };
 }
 
-function withRecord<Key, Answer extends Read<RecordAnswer<never>>>(answer: Answer, known: Known<Key>) {
-  const { record: given, unavailable, recordMs, ...rest } = answer;
-  const waited = recordMs === undefined ? {} : { recordMs };
+function withKey<Key, Answer extends Read<KeyAnswer<never>>>(answer: Answer, known: Known<Key>) {
+  const { key: given, unavailable, loadMs, ...rest } = answer;
+  const waited = loadMs === undefined ? {} : { loadMs };
   if (unavailable !== undefined) return { unavailable, ...waited };
-  const record = nullable(known.readKey)(given, "record", refuseAll);
-  if (record !== undefined) return { ...rest, record, ...waited };
-  if (known.record === undefined) throw new TypeError("an answer of the object has no record");
-  return { ...rest, record: known.record, usableMs: 0, ...waited };
+  const key = nullable(known.readKey)(given, "key", refuseAll);
+  if (key !== undefined) return { ...rest, key, ...waited };
+  if (known.key === undefined) throw new TypeError("an answer of the object has no key");
+  return { ...rest, key: known.key, usableMs: 0, ...waited };
 }

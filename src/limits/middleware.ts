@@ -7,7 +7,7 @@ import { AddressCounter } from "./address-counter.ts";
 import { clientAddress, lookupBuckets } from "./client-address.ts";
 import { headersOf } from "./headers.ts";
 import type { Caller, KeyRequest, Recorder } from "./isolate/caller.ts";
-import type { KeysOptions } from "./isolate/key-client.ts";
+import type { KeysOptions } from "./isolate/key-calls.ts";
 import { KnownKeys } from "./isolate/known-keys.ts";
 import { MAX_USAGE_AGE_MS } from "./protocol.ts";
 import type { Decision, Outlook } from "./windows.ts";
@@ -59,7 +59,7 @@ export function limits<
   const addresses = new AddressCounter();
   const usages = new Cache({
     runtime: options.runtime,
-    load: (_keyId, request: KeyRequest) => keys.readUsage(request),
+    load: (_keyId, request: KeyRequest) => keys.askUsage(request),
     ...{ freshMs: MAX_USAGE_AGE_MS, failureMs: MAX_USAGE_AGE_MS, maxSize: MAX_USAGES },
   });
   const own = (c: C) => c as unknown as Context<E>;
@@ -104,7 +104,7 @@ export function limits<
       buckets: () => lookupBuckets(c.req),
       onObjectFailure: (error) => options.onObjectFailure?.(own(c), error),
     });
-    const caller = keys.peek(credential, arrivedMs);
+    const caller = keys.peekCaller(credential, arrivedMs);
     if (caller !== undefined) setCaller(c, caller);
     return next();
   };
@@ -129,7 +129,7 @@ export function limits<
     if (request === undefined || (caller !== undefined && caller.key === undefined))
       return caller?.refusal ?? countAddress();
     if (caller !== undefined) return keys.count(request);
-    const answer = await keys.identifyAndCount(request);
+    const answer = await keys.askAndCount(request);
     setCaller(c, answer.caller);
     return answer.decision ?? answer.caller.refusal ?? countAddress();
   }
@@ -142,7 +142,7 @@ export function limits<
     const c = context as unknown as C;
     const request = c.get("keyRequest");
     if (request === undefined) return undefined;
-    if (c.get("caller") === undefined) setCaller(c, await keys.identify(request));
+    if (c.get("caller") === undefined) setCaller(c, await keys.askCaller(request));
     const key = c.get("caller")?.key;
     if (key === undefined) return undefined;
     const { days, peek } = await usages.get(request.credential.id, request);

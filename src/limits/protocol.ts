@@ -5,8 +5,8 @@ import type { ByWindow, Windows } from "./windows.ts";
 /** The longest wait for a decision. Longer: more patience with a slow object; shorter: more decisions without it. */
 export const MAX_WAIT_MS = 5_000;
 
-/** How long an isolate may use a record since its read. Longer: fewer calls of quiet keys; shorter: a change of a key is in force earlier. */
-export const RECORD_MS = 30_000;
+/** How long an isolate may use a key since its read. Longer: fewer calls of quiet keys; shorter: a change of a key is in force earlier. */
+export const KEY_MS = 30_000;
 
 /** How long an isolate caches the usage of a key, or the failure of its call. Longer: fewer calls; shorter: more recent totals of days. */
 export const MAX_USAGE_AGE_MS = 1_000;
@@ -21,8 +21,8 @@ export const RATE_MS = 4_000;
 /** How late a timer may be, and so the report on a lease. Longer: later retries of undecided requests; shorter: more of them in vain. */
 export const LATE_MS = 50;
 
-/** Characters in the id of an isolate's client: 59 bits in base62. */
-export const CLIENT_ID_LENGTH = 10;
+/** Characters in the id of an isolate's isolate: 59 bits in base62. */
+export const ISOLATE_ID_LENGTH = 10;
 
 /** Requests that an isolate may admit without a call. */
 export interface Lease {
@@ -57,11 +57,11 @@ export interface LeaseReport {
   isOver: boolean;
 }
 
-/** A batch of requests to count, in their order of arrival; 0 requests if the isolate only reports, or wants a lease or a record. */
+/** A batch of requests to count, in their order of arrival; 0 requests if the isolate only reports, or wants a lease or a key. */
 export interface AcquireRequest {
-  /** The id of the isolate's client. */
-  client: string;
-  /** Higher than that of all earlier calls and local decisions of the client. A retry has the same. */
+  /** The id of the isolate. */
+  isolate: string;
+  /** Higher than that of all earlier calls and local decisions of the isolate. A retry has the same. */
   number: number;
   requests: number;
   /** Of the last status that the isolate has: the highest that an object of the key has told it. */
@@ -69,7 +69,7 @@ export interface AcquireRequest {
   /** How many requests have arrived in the isolate in RATE_MS, as a moving average. */
   recent: number;
   wantsLease: boolean;
-  /** Null if the client holds none. Absent if the call says nothing of it: then the object credits nothing. */
+  /** Null if the isolate holds none. Absent if the call says nothing of it: then the object credits nothing. */
   lease?: LeaseReport | null;
   /** What the object has not acknowledged. */
   decisions: readonly LocalDecision[];
@@ -77,28 +77,28 @@ export interface AcquireRequest {
   secret?: string;
 }
 
-/** `record` is null if the key does not exist. `usableMs`: how long it may be used from the answer on; isolates count from their call. */
-export type UsableRecord<Key> = { record: Key | null; usableMs: number };
+/** `key` is null if the key does not exist. `usableMs`: how long it may be used from the answer on; isolates count from their call. */
+export type UsableKey<Key> = { key: Key | null; usableMs: number };
 
-/** How long a call has waited for the object's read of the record; undefined if there was none. */
-type Waited = { recordMs?: number };
+/** How long a call has waited for the object's read of the key; undefined if there was none. */
+type Waited = { loadMs?: number };
 
 /** What every answer of the object has. */
-export interface RecordAnswer<Key> extends UsableRecord<Key>, Waited {
-  /** Whether the record was read after the call had arrived, so that a secret that it lacks does not exist. */
+export interface KeyAnswer<Key> extends UsableKey<Key>, Waited {
+  /** Whether the key was read after the call had arrived, so that a secret that it lacks does not exist. */
   isNew: boolean;
 }
 
 /**
- * The object has no record that it may use, because the keys database can't be reached. It is no error, which would lose its class on the way
+ * The object has no key that it may use, because the keys database can't be reached. It is no error, which would lose its class on the way
  * to the isolate.
  */
-export type NoRecord = Waited & { unavailable: string };
+export type NoKey = Waited & { unavailable: string };
 
 /** Without `result`, nothing was counted: the key does not exist, or the secret is not valid. */
-export type AcquireAnswer<Key> = RecordAnswer<Key> & { result?: AcquireResult };
+export type AcquireAnswer<Key> = KeyAnswer<Key> & { result?: AcquireResult };
 /** Without `usage`, the key does not exist. */
-export type UsageAnswer<Key> = RecordAnswer<Key> & { usage?: { status: Status; days: readonly Day[] } };
+export type UsageAnswer<Key> = KeyAnswer<Key> & { usage?: { status: Status; days: readonly Day[] } };
 
 /** The status of a key at `nowMs`, by the object's clock (Unix time). */
 export interface Status {

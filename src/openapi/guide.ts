@@ -9,9 +9,9 @@ import {
   BAN_GRACE_MS,
   BAN_MS,
   DAYS_KEPT,
+  KEY_MS,
   MAX_WAIT_MS,
   MIN_TOLERATED_REFUSALS,
-  RECORD_MS,
   REQUESTS_PER_MINUTE,
   TOLERATED_LIMITS,
 } from "../limits/index.ts";
@@ -35,7 +35,7 @@ const VALUES: Record<string, string> = {
   // The document does not know its own origin.
   origin: PLACEHOLDERS.origin,
   clientSample: LIST_WITH_CLIENT,
-  keyChangeSeconds: `${RECORD_MS / 1000}`,
+  keyChangeSeconds: `${KEY_MS / 1000}`,
   anonymousPerMinute: `${REQUESTS_PER_MINUTE}`,
   daysKept: `${DAYS_KEPT}`,
   maxWaitSeconds: `${MAX_WAIT_MS / 1000}`,

@@ -5,8 +5,8 @@
 // leave keys without a row, whose secrets nobody has. In a full database, the changes that incidents need are made without their row.
 
 import { DatabaseFull, write } from "../d1/statements.ts";
+import { MAX_REPLACED_SECRETS, stateOf } from "../keys/key.ts";
 import type { Limits, Plan } from "../keys/plans.ts";
-import { MAX_REPLACED_SECRETS, stateOf } from "../keys/record.ts";
 import { newKeyId, newSecret } from "../keys/secret.ts";
 import { sha256 } from "../lib/sha256.ts";
 import {

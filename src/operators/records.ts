@@ -1,8 +1,8 @@
 // What operators read about keys: records with bans and graces, and the record of changes. All times are Unix time in milliseconds.
 
 import { read } from "../d1/statements.ts";
+import type { KeyFields } from "../keys/key.ts";
 import type { Limits, Plan } from "../keys/plans.ts";
-import type { Key } from "../keys/record.ts";
 import { BANNED } from "../keys/reports.ts";
 import { KEY_COLUMNS, limitsOfRow, type Row } from "../keys/store.ts";
 import { formatDate } from "../lib/rfc3339.ts";
@@ -16,7 +16,7 @@ export const BANS_COUNTED_DAYS = 30;
 export const EXPIRING_DAYS = 30;
 
 /** A key as operators see it. They also see, and can change, a key without limits, which the Worker can't use. */
-interface ListedRecord extends Omit<Key, "plan" | "limits"> {
+interface ListedRecord extends Omit<KeyFields, "plan" | "limits"> {
   name: string;
   /** Not always a Plan: a later version may have set it. */
   plan: string;

@@ -1,7 +1,7 @@
 // Random lives of a key of the second API (test/e2e/books), whose windows last for ten seconds and an hour. simulation.test.ts has those of ours.
 
 import { expect, it } from "vitest";
-import type { KeyRecord } from "../../src/keys/record.ts";
+import type { Key } from "../../src/keys/key.ts";
 import { POLICY } from "../e2e/books/books.ts";
 import type { Service } from "./port.ts";
 import { runScenario } from "./scenario.ts";
@@ -11,7 +11,7 @@ const LIVES = 60;
 
 const BOOKS: Service = {
   policy: POLICY as unknown as Service["policy"],
-  keyOf: ({ id, limits, secrets }: KeyRecord) => ({ name: id, token: secrets[0]?.hash, limits }),
+  keyOf: ({ id, limits, secrets }: Key) => ({ name: id, token: secrets[0]?.hash, limits }),
   lacks: ["unbans", "rotations", "expiries", "revocations"],
 };
 

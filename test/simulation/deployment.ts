@@ -72,7 +72,7 @@ export async function deploy({ alter, lacksIdentify = false }: Options): Promise
     },
     send: (message) => {
       if (message.isolate === hanging) return;
-      const isIdentify = message.request.client === "";
+      const isIdentify = message.request.isolate === "";
       if (lacksIdentify && isIdentify && isUnderway())
         return world.time.after(2 * TRIP_MS, () => message.fail(NO_METHOD));
       world.time.after(TRIP_MS, async () => {

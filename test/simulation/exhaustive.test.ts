@@ -119,7 +119,7 @@ class Steps {
     } else if (what === "lower" || what === "raise") {
       this.#left.changes -= 1;
       this.#note("object", what);
-      const { minute, day } = world.record.limits;
+      const { minute, day } = world.key.limits;
       const change = what === "lower" ? -5 : 5;
       world.change({ limits: { minute: Math.max(1, minute + change), day: day + change } });
       world.sleep();

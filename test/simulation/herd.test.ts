@@ -1,4 +1,4 @@
-// Many isolates use one key, or know nothing of it yet, while calls and reads of the record take long; an object crashes before it answers.
+// Many isolates use one key, or know nothing of it yet, while calls and reads of the key take long; an object crashes before it answers.
 
 import { serialize } from "node:v8";
 import { expect, it } from "vitest";
@@ -151,7 +151,7 @@ it.each([
   ["the known secret, and one with a wrong secret,", 360, 100],
   ["the known secret, and one with a wrong secret,", 1_000, 1_000],
 ])(
-  "a burst with %s waits for a read of the record, and is counted exactly: a limit of %i, beside a request in %i ms elsewhere",
+  "a burst with %s waits for a read of the key, and is counted exactly: a limit of %i, beside a request in %i ms elsewhere",
   async (what, limit, gapMs) => {
     for (let burstMs = 4_000; burstMs < 9_000; burstMs += 193) {
       const world = newWorld(limit, { random: new Random(burstMs), tripMs: 150, readMs: 240 });

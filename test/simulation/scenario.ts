@@ -24,7 +24,7 @@ const FAULTS = {
   crashes: "slow",
   replacements: "slow",
   lateTimers: "slow",
-  evictedClients: "slow",
+  evictedKeys: "slow",
   sleeps: "slow",
   slowReads: "slow",
   slowNetwork: "late",
@@ -42,15 +42,15 @@ const FAULTS = {
 type Fault = keyof typeof FAULTS;
 const ALL_FAULTS = Object.keys(FAULTS) as Fault[];
 
-/** Changes of the record. */
+/** Changes of the key. */
 const CHANGES: readonly Fault[] = ["planChanges", "unbans", "rotations", "expiries", "revocations"];
 
-/** After it all leases have ended, and were reported or given up, and changes of the record are in force everywhere. */
+/** After it all leases have ended, and were reported or given up, and changes of the key are in force everywhere. */
 const REST_MS = 40_000;
 /** A write whose answer was lost may be executed so much later. */
 const LATE_RECORD_MS = 20 * 60_000;
 
-/** A change of the record is in force after 30 s. */
+/** A change of the key is in force after 30 s. */
 const LONG_MS = 90_000;
 /** The timers of a request run for 30 s after its response. */
 const STEADY_MS = 45_000;
@@ -263,7 +263,7 @@ class Scenario {
   #plan(): void {
     const random = this.#random;
     const world = this.#world;
-    const minute = shortest(world.record.limits);
+    const minute = shortest(world.key.limits);
     let clients = 0;
     const send = (requests: number, delayMs: (index: number) => number) => {
       clients += requests;
@@ -334,7 +334,7 @@ class Scenario {
           // Not during a retry: its isolate would decide locally.
           if (this.#retries === 0 && world.replace()) this.totals.replacements += 1;
         });
-    plan("evictedClients", () => world.newClient(this.#anIsolate()));
+    plan("evictedKeys", () => world.evictKey(this.#anIsolate()));
     plan("sleeps", () => world.sleep());
     plan("unbans", () => world.change({ bansLiftedUntilMs: banEndMs(world.time.nowMs) }));
     plan("primaryAway", () => {
@@ -384,17 +384,17 @@ class Scenario {
       const factor = random.pick(0.3, 0.8, 1.5, 3);
       const changed = (limit: number) => Math.max(1, Math.floor(limit * factor));
       plan("planChanges", () => {
-        world.change({ limits: mapWindows(world.record.limits, changed) as Limits });
+        world.change({ limits: mapWindows(world.key.limits, changed) as Limits });
       });
     }
   }
 
   /** Replaces the secret. Clients use the new one at once, and some go on with the old one. */
   #rotate(): void {
-    const { time, record } = this.#world;
+    const { time, key } = this.#world;
     const secret = `secret ${this.#secrets.length + 1}`;
     const graceEndsMs = time.nowMs + this.#random.pick(0, this.#random.int(0, 40_000));
-    const replaced = record.secrets.map(({ hash, goodUntilMs }) => ({
+    const replaced = key.secrets.map(({ hash, goodUntilMs }) => ({
       hash,
       goodUntilMs: Math.min(goodUntilMs ?? graceEndsMs, graceEndsMs),
     }));
@@ -477,7 +477,7 @@ class Scenario {
     const isHarmed = has("harmful");
     const hasWaited = world.waits.some(({ ms }) => ms >= LAST_CALL_MS);
     const isQuick = !has("slow", "late", "harmful");
-    // Without a record, the object can't decide.
+    // Without a key, the object can't decide.
     world.expect(
       isHarmed || hasWaited || world.mayLackRecord || world.counts.local === 0,
       () => "an isolate has decided locally",

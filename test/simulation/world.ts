@@ -1,14 +1,14 @@
 // One key on virtual time: the real Durable Object class on a storage that can crash, isolates with what they really know of keys, and a
 // network whose delays and faults the scenario chooses, also that to the primary of the keys database. The world compares the answers
-// that clients get with the counts of the object, with the usage in a real SQLite, and with the versions of the key's record, and records
+// that clients get with the counts of the object, with the usage in a real SQLite, and with the versions of the key, and records
 // the first broken guarantee.
 
 import { AsyncLocalStorage } from "node:async_hooks";
 import { readFileSync } from "node:fs";
 import { DatabaseSync, type SQLInputValue } from "node:sqlite";
 import { HEADER } from "../../src/http/header-names.ts";
+import { KEY_POLICY, type Key, problemOf } from "../../src/keys/key.ts";
 import type { Limits } from "../../src/keys/plans.ts";
-import { KEY_POLICY, type KeyRecord, problemOf } from "../../src/keys/record.ts";
 import { BoundedMap } from "../../src/lib/bounded-map.ts";
 import { DeadlineExceeded } from "../../src/lib/deadline.ts";
 import { formatDate } from "../../src/lib/rfc3339.ts";
@@ -36,7 +36,7 @@ import {
   IsolatePort,
   type LimiterObject,
   type Memory,
-  type NoRecord,
+  type NoKey,
   newObject,
   PETSTORE,
   type Service,
@@ -118,8 +118,8 @@ type Shown = { limit: number; remaining: number; atMs: number; before: number };
 
 export class Isolate {
   port: IsolatePort = undefined as never;
-  /** Of all its clients: one that is evicted gets a successor. */
-  readonly clientIds = new Set<string>();
+  /** Under which the object knows it: another one once the key was evicted. */
+  readonly ids = new Set<string>();
   isAlive = true;
   /** The lead of its clock over virtual time. */
   aheadMs: number;
@@ -137,15 +137,15 @@ export class Isolate {
    * have a later one.
    */
   readonly countedIn = new Map<string, number>();
-  /** The requests that its client has admitted in each window. */
+  /** The requests that it has admitted in each window. */
   readonly admitted = new Map<Entry, number>();
 
   constructor(aheadMs: number) {
     this.aheadMs = aheadMs;
   }
 
-  get client() {
-    return this.port.client;
+  get calls() {
+    return this.port.calls;
   }
 }
 
@@ -163,7 +163,7 @@ export interface Message {
   fail(error: object): unknown;
 }
 
-/** A read of the record at the primary, like a message. */
+/** A read of the key at the primary, like a message. */
 export interface Read {
   deliver(): () => void;
   fail(error: object): unknown;
@@ -232,7 +232,7 @@ const LONG_FREEZE_MS = 1_500;
 const MOST_RESERVED = 1 / 20;
 /** The object waits for a lease until so long after its end. */
 const LEASE_LOST_MS = 3_000;
-/** A change of the record is in force everywhere after this time. */
+/** A change of the key is in force everywhere after this time. */
 const IN_FORCE_MS = 30_000;
 
 export class World {
@@ -281,8 +281,8 @@ export class World {
     covered: 0,
     forgotten: 0,
   };
-  /** The versions of the record, and the times from which on they are current (virtual time). */
-  readonly versions: { fromMs: number; record: KeyRecord }[];
+  /** The versions of the key, and the times from which on they are current (virtual time). */
+  readonly versions: { fromMs: number; key: Key }[];
   /** The waits of all requests that were decided, with when they began (virtual time), what was allowed, and whether a burst came before. */
   readonly waits: { atMs: number; ms: number; mostMs: number; inBurst: boolean }[] = [];
   /** When each request arrived (virtual time), and whether it has no decision yet. */
@@ -298,7 +298,7 @@ export class World {
   /** Requests that wait, and those that poll next at a time. */
   #waiting = new Set<Waiting>();
   readonly #polls = new Map<number, Waiting[]>();
-  /** The windows that counted each batch, by its client and number. */
+  /** The windows that counted each batch, by its isolate and number. */
   readonly #batches = new Map<string, Windows>();
   /** Calls without a result. Failed calls stay here. */
   readonly #underway = new Set<AcquireRequest>();
@@ -314,7 +314,7 @@ export class World {
   readonly #refusedBy = new Map<string, number>();
   /** Refusals of repeated calls. They name the window by then, which may be another one than when they were counted. */
   #refusedAgain = 0;
-  /** The beginnings of each client's latest calls, without repeated ones (virtual time). */
+  /** The beginnings of each isolate's latest calls, without repeated ones (virtual time). */
   readonly #callsMs = new Map<string, number[]>();
   #failure: Error | undefined;
 
@@ -323,29 +323,29 @@ export class World {
     this.#service = options.service ?? PETSTORE;
     this.lengths = this.#service.policy.windows;
     this.time = new Timeline(options.startMs);
-    this.versions = [{ fromMs: 0, record: recordOf([FIRST_SECRET], options.limits as Limits) }];
+    this.versions = [{ fromMs: 0, key: recordOf([FIRST_SECRET], options.limits as Limits) }];
     USAGE.exec("DELETE FROM key_usage");
     this.#life = this.#newLife();
   }
 
-  /** The current version of the record. */
-  get record(): KeyRecord {
-    return this.versions.at(-1)?.record as KeyRecord;
+  /** The current version of the key. */
+  get key(): Key {
+    return this.versions.at(-1)?.key as Key;
   }
 
-  /** An operator changes the record. */
-  change(change: Partial<KeyRecord>): void {
-    this.versions.push({ fromMs: this.time.nowMs, record: { ...this.record, ...change } });
+  /** An operator changes the key. */
+  change(change: Partial<Key>): void {
+    this.versions.push({ fromMs: this.time.nowMs, key: { ...this.key, ...change } });
   }
 
   /** The versions that were current at some time since `sinceMs` (virtual time). */
-  #versionsSince(sinceMs: number): KeyRecord[] {
+  #versionsSince(sinceMs: number): Key[] {
     const first = this.versions.findLastIndex(({ fromMs }) => fromMs <= sinceMs);
-    return this.versions.slice(Math.max(0, first)).map(({ record }) => record);
+    return this.versions.slice(Math.max(0, first)).map(({ key }) => key);
   }
 
   /** The versions by which a request that arrived at `arrivedMs` (virtual time) may be judged. */
-  #versionsFor(arrivedMs: number): KeyRecord[] {
+  #versionsFor(arrivedMs: number): Key[] {
     return this.#versionsSince(this.mayLackRecord ? 0 : arrivedMs - IN_FORCE_MS);
   }
 
@@ -378,13 +378,13 @@ export class World {
 
   newIsolate(aheadMs = 0): Isolate {
     const isolate = new Isolate(aheadMs);
-    this.newClient(isolate);
+    this.evictKey(isolate);
     this.isolates.push(isolate);
     return isolate;
   }
 
-  /** Gives an isolate a new client, as if the old one had been evicted. */
-  newClient(isolate: Isolate): void {
+  /** Has an isolate forget the key, as if it had been evicted. */
+  evictKey(isolate: Isolate): void {
     this.#unreported += isolate.admittedLocally;
     isolate.admittedLocally = 0;
     const now = () => (CONTEXT.getStore()?.ioMs ?? this.time.nowMs) + isolate.aheadMs;
@@ -396,7 +396,7 @@ export class World {
       objectOf: () => this.#stub(isolate, failedSecrets) as never,
       load: () => this.#read(isolate),
     });
-    isolate.clientIds.add(isolate.client.id);
+    isolate.ids.add(isolate.calls.id);
     isolate.shown.clear();
     isolate.admitted.clear();
   }
@@ -448,7 +448,7 @@ export class World {
   }
 
   /**
-   * Without a record, requests may fail, also if they wait for a call that was cancelled, if a clock steps over the end of their wait, or
+   * Without a key, requests may fail, also if they wait for a call that was cancelled, if a clock steps over the end of their wait, or
    * if repeated calls or slow reads take too long: a secret may need two calls with two reads each. Nothing else may.
    */
   #expectUnavailable(error: unknown): void {
@@ -464,17 +464,17 @@ export class World {
     this.expect(isUnavailable, () => `${(error as Error).stack}; ${(error as Error).cause}`);
   }
 
-  /** Reads the record at the primary. A reader that has ended gets no answer. */
-  #read(reader: Owner): Promise<KeyRecord> {
+  /** Reads the key at the primary. A reader that has ended gets no answer. */
+  #read(reader: Owner): Promise<Key> {
     this.counts.reads += 1;
     const beganMs = this.time.nowMs;
     const context = CONTEXT.getStore();
     return new Promise((resolve, reject) => {
       const deliver = () => {
-        const { record } = this;
+        const { key } = this;
         return () => {
           this.#slowestReadMs = Math.max(this.#slowestReadMs, this.time.nowMs - beganMs);
-          this.#resume(reader, context, () => resolve(structuredClone(record)));
+          this.#resume(reader, context, () => resolve(structuredClone(key)));
         };
       };
       const fail = (error: object) => this.#resume(reader, context, () => reject(error));
@@ -530,9 +530,8 @@ export class World {
     isolate.isAlive = false;
     this.hasEndedIsolates = true;
     this.#unreported += isolate.admittedLocally;
-    for (const [id, { lease }] of this.#clients)
-      if (isolate.clientIds.has(id) && lease !== undefined)
-        this.#lose(lease.grantedMs, lease.size - lease.used);
+    for (const [id, { lease }] of this.#known)
+      if (isolate.ids.has(id) && lease !== undefined) this.#lose(lease.grantedMs, lease.size - lease.used);
     // They may have been charged in the minute before.
     const earlierMs = this.objectNowMs - MAX_WAIT_MS;
     this.#lose(this.objectNowMs, isolate.open);
@@ -548,7 +547,7 @@ export class World {
 
   /** Uses a share of the key's requests before the scenario. */
   prefill(share: number): void {
-    const { limits } = this.record;
+    const { limits } = this.key;
     const requests = Math.floor(share * Math.min(...Object.values(limits)));
     if (requests === 0) return;
     const stored = storedAfter(this.#service, requests, limits, this.objectNowMs);
@@ -593,7 +592,7 @@ export class World {
   }
 
   async #ask(isolate: Isolate, secret: string): Promise<Decision | undefined> {
-    const { port, client } = isolate;
+    const { port, calls } = isolate;
     let isLocal = false;
     const arrivedMs = this.time.nowMs;
     const arrival = { atMs: arrivedMs, isOpen: true };
@@ -626,22 +625,22 @@ export class World {
     if (caller.problem !== undefined) this.counts.unauthorized += 1;
     if (decision === undefined) return undefined;
     isLocal ||= decision.by === "local";
-    const madeMs = this.versions.find(({ record }) => hasSecret(KEY_POLICY, record, secret))?.fromMs ?? 0;
-    // A secret that is new to the isolate may have to wait until the object may read its record again, perhaps for another's wrong one.
+    const madeMs = this.versions.find(({ key }) => hasSecret(KEY_POLICY, key, secret))?.fromMs ?? 0;
+    // A secret that is new to the isolate may have to wait until the object may read its key again, perhaps for another's wrong one.
     const isNew = !isJudged && madeMs > arrivedMs - IN_FORCE_MS;
     const mostMs = isNew ? QUICK_MS + 1_000 : QUICK_MS;
     this.waits.push({ atMs: arrivedMs, ms, mostMs, inBurst: ms > mostMs && this.#isBurst(decision, ms) });
-    if (isLocal && decision.admitted && client === isolate.client) isolate.admittedLocally += 1;
+    if (isLocal && decision.admitted && calls === isolate.calls) isolate.admittedLocally += 1;
     else if (isLocal && decision.admitted) this.#unreported += 1;
-    this.#record(decision, isolate, client, isLocal, arrivedMs);
+    this.#record(decision, isolate, calls, isLocal, arrivedMs);
     return decision;
   }
 
   get #currentSecret(): string {
-    return this.record.secrets[0]?.hash ?? "";
+    return this.key.secrets[0]?.hash ?? "";
   }
 
-  /** A secret is judged by a version of the record that was current in the last 30 s, and one that exists is not unknown. */
+  /** A secret is judged by a version of the key that was current in the last 30 s, and one that exists is not unknown. */
   #expectVerdict(
     problem: Answer["caller"]["problem"],
     secret: string,
@@ -649,9 +648,9 @@ export class World {
     localMs: number,
   ): void {
     if (this.hasStepped) return;
-    const possible = this.#versionsFor(arrivedMs).map((record) => problemOf(record, secret, localMs));
+    const possible = this.#versionsFor(arrivedMs).map((key) => problemOf(key, secret, localMs));
     this.expect(possible.includes(problem as never), () => `${secret} is ${problem}, not ${possible.join()}`);
-    const [current = this.record] = this.#versionsSince(arrivedMs);
+    const [current = this.key] = this.#versionsSince(arrivedMs);
     if (problem !== undefined && problemOf(current, secret, localMs) === undefined) this.#endedMeanwhile += 1;
     const isKnown = problem !== "unknown" || !hasSecret(KEY_POLICY, current, secret);
     this.expect(isKnown, () => `${secret} exists, but is unknown`);
@@ -677,7 +676,7 @@ export class World {
     });
   }
 
-  #record(decision: Decision, isolate: Isolate, client: object, isLocal: boolean, arrivedMs: number): void {
+  #record(decision: Decision, isolate: Isolate, calls: object, isLocal: boolean, arrivedMs: number): void {
     const { admitted, windows, nowMs, bannedUntilMs } = decision;
     const { counts } = this;
     const versions = this.#versionsFor(arrivedMs);
@@ -692,7 +691,7 @@ export class World {
     if (isLocal) counts.local += 1;
     this.isDirty ||= isLocal;
     // What an isolate refuses by its share may be left for others.
-    if (client === isolate.client && (admitted || !isLocal)) this.#expectNoRise(decision, isolate);
+    if (calls === isolate.calls && (admitted || !isLocal)) this.#expectNoRise(decision, isolate);
     if (!admitted) {
       const named = tighterWindow(decision);
       this.expect(left(decision, named) === 0, () => `refused with ${left(decision, named)} left`);
@@ -735,7 +734,7 @@ export class World {
       this.expect(entry.admitted <= most, () => `${entry.admitted} admitted of ${entry.most} in the ${when}`);
       // Before it has heard of the object, an isolate knows the minute by its own clock only.
       const isGuess = isLocal && isolate.aheadMs !== 0 && isolate.admitted.size === 0;
-      if (client === isolate.client && !isGuess) this.#expectOwnLimit(isolate, entry, window.limit);
+      if (calls === isolate.calls && !isGuess) this.#expectOwnLimit(isolate, entry, window.limit);
       if (isAtOnce && !this.hasStepped)
         this.expect(this.objectNowMs < resetMs(window), () => `a lease was used after its ${name}`);
     }
@@ -871,21 +870,21 @@ export class World {
   }
 
   /** What the object has in memory of isolates. */
-  get #clients(): ReturnType<typeof contentOf>["clients"] {
+  get #known(): ReturnType<typeof contentOf>["isolates"] {
     const { memory } = this.#life;
-    return memory === undefined ? new Map() : contentOf(memory).clients;
+    return memory === undefined ? new Map() : contentOf(memory).isolates;
   }
 
   /** An isolate that was not heard of for long is forgotten, with its lease and its latest call. */
   #noteForgotten(before: Memory, after: Memory): void {
-    const { clients } = contentOf(after);
-    for (const [id, { lease, seenMs, number, admitted }] of contentOf(before).clients) {
-      if (clients.has(id)) continue;
+    const { isolates } = contentOf(after);
+    for (const [id, { lease, seenMs, number, admitted }] of contentOf(before).isolates) {
+      if (isolates.has(id)) continue;
       const isOld = Math.abs(this.objectNowMs - seenMs) >= FORGOTTEN_MS;
       this.expect(isOld || this.hasStepped, () => "an isolate was forgotten early");
       if (lease !== undefined) this.#lose(lease.grantedMs, lease.size - lease.used);
       // What a call without an answer was charged or has reported may be reported once more.
-      const call = [...this.#underway].find((each) => each.client === id && each.number === number);
+      const call = [...this.#underway].find((each) => each.isolate === id && each.number === number);
       if (call === undefined) continue;
       this.#lose(seenMs, admitted);
       for (const decision of call.decisions) this.#lose(decision.atMs, decision.admitted);
@@ -932,12 +931,12 @@ export class World {
     const { revision, counts } = contentOf(durable);
     if (revision === contentOf(memory).revision) return;
     this.counts.forgotten += 1;
-    const mostLimit = Math.max(...this.versions.map(({ record }) => shortest(record.limits)));
+    const mostLimit = Math.max(...this.versions.map(({ key }) => shortest(key.limits)));
     const most = Math.floor(mostLimit * (this.#options.reservedShare ?? MOST_RESERVED));
     for (const [name, { startMs }] of Object.entries(counts)) this.entry(name, startMs).lost += most;
   }
 
-  /** As if the object had slept, although it is in use: it has to read the record before its next answer. */
+  /** As if the object had slept, although it is in use: it has to read the key before its next answer. */
   sleep(): void {
     this.persist();
     const { durable } = this.storage;
@@ -993,20 +992,20 @@ export class World {
           };
         };
         const fail = (error: object) => {
-          if (request.client === "" && !isRetry) failedSecrets.add(request.secret ?? "");
+          if (request.isolate === "" && !isRetry) failedSecrets.add(request.secret ?? "");
           this.#resume(isolate, context, () => reject(error));
         };
         this.#options.send({ isolate, request, isRetry, deliver, fail });
       });
     const acquire = (request: AcquireRequest) => {
       const isRetry = this.#underway.has(request);
-      if (!isRetry) this.#expectFewCalls(isolate, request.client);
+      if (!isRetry) this.#expectFewCalls(isolate, request.isolate);
       this.#underway.add(request);
       return send(request, isRetry, () => this.#execute(request, isolate, isRetry));
     };
     const identify = (secret: string) => {
       const isRetry = failedSecrets.delete(secret);
-      const request = { ...NO_REQUESTS, client: "", number: 0, secret };
+      const request = { ...NO_REQUESTS, isolate: "", number: 0, secret };
       return send(request, isRetry, () => this.#answer(isRetry, ({ object }) => object.identify(secret)));
     };
     return { acquire, identify };
@@ -1041,11 +1040,11 @@ export class World {
     return structuredClone(answer);
   }
 
-  #expectFewCalls(isolate: Isolate, client: string): void {
+  #expectFewCalls(isolate: Isolate, id: string): void {
     this.counts.calls += 1;
     const { nowMs } = this.time;
-    const calledMs = [...(this.#callsMs.get(client) ?? []).filter((ms) => ms > nowMs - 1_000), nowMs];
-    this.#callsMs.set(client, calledMs);
+    const calledMs = [...(this.#callsMs.get(id) ?? []).filter((ms) => ms > nowMs - 1_000), nowMs];
+    this.#callsMs.set(id, calledMs);
     const calls = calledMs.length;
     this.expect(calls <= MAX_CALLS || isolate.hasStepped, () => `${calls} calls in a second`);
   }
@@ -1054,21 +1053,21 @@ export class World {
     request: AcquireRequest,
     isolate: Isolate,
     isRetry: boolean,
-  ): Promise<AcquireAnswer | NoRecord | undefined> {
-    this.#loseForgottenLease(request.client);
+  ): Promise<AcquireAnswer | NoKey | undefined> {
+    this.#loseForgottenLease(request.isolate);
     const message = this.#alter("request", structuredClone(request));
     const answer = await this.#answer(isRetry, ({ object }) => object.acquire(message));
     if (answer === undefined || !("result" in answer) || answer.result === undefined) return answer;
     const { result } = answer;
     this.expect(result.revision >= request.revision, () => "the revision went back");
-    const batch = `${request.client} ${request.number}`;
+    const batch = `${request.isolate} ${request.number}`;
     const { revision } = result;
     // Only the call that has made a revision is answered first with it. Another call may have followed at the same instant.
     const same = this.#states.get(revision) ?? this.#life.memory;
     const before = this.#before.has(revision) ? this.#before.get(revision) : same;
     this.#before.delete(revision);
     const content = before && contentOf(before);
-    const known = content?.clients.get(request.client);
+    const known = content?.isolates.get(request.isolate);
     const isRepeated = known !== undefined && known.number >= request.number;
     for (const [name, { startMs, limit }] of Object.entries(result.windows)) {
       const entry = this.entry(name, startMs);
@@ -1109,7 +1108,7 @@ export class World {
     const { memory } = this.#life;
     if (memory !== undefined && contentOf(memory).hasRefusal) refusals.firstMs ??= this.time.nowMs;
     const isOver = this.objectNowMs >= this.#toldBanMs || this.hasStepped;
-    const isLifted = this.versions.some(({ record }) => record.bansLiftedUntilMs >= this.#toldBanMs);
+    const isLifted = this.versions.some(({ key }) => key.bansLiftedUntilMs >= this.#toldBanMs);
     this.expect(isOver || isLifted || (bannedUntilMs ?? 0) >= this.#toldBanMs, () => "a ban was lost");
     if (bannedUntilMs === undefined || bannedUntilMs === this.#lastBanMs) return;
     this.#lastBanMs = bannedUntilMs;
@@ -1123,15 +1122,15 @@ export class World {
   /** The end of the last ban that an isolate has heard of. */
   #toldBanMs = 0;
 
-  /** The status that the object answers to GET /v1/usage; nothing if it has no record, or crashes meanwhile. */
+  /** The status that the object answers to GET /v1/usage; nothing if it has no key, or crashes meanwhile. */
   async askUsage(): Promise<Status | undefined> {
     const answer = await this.#answer(false, ({ object }) => object.usage());
     return answer !== undefined && "usage" in answer ? answer.usage?.status : undefined;
   }
 
-  /** What the object would answer to GET /v1/usage, if it had the current record. */
+  /** What the object would answer to GET /v1/usage, if it had the current key. */
   usage() {
-    return usageOf(this.#service, this.#life.memory, this.record, this.objectNowMs);
+    return usageOf(this.#service, this.#life.memory, this.key, this.objectNowMs);
   }
 
   throwFailure(): void {
@@ -1163,12 +1162,12 @@ export class World {
 
   /** At rest: leases that have come back, but the object has forgotten that. */
   #loseForgottenLeases(): void {
-    for (const [id] of this.#clients) this.#loseForgottenLease(id);
+    for (const [id] of this.#known) this.#loseForgottenLease(id);
   }
 
   /** Such a lease comes back again with the next call of its isolate, which may be too late for its minute. */
   #loseForgottenLease(id: string): void {
-    const { lease } = this.#clients.get(id) ?? {};
+    const { lease } = this.#known.get(id) ?? {};
     if (lease === undefined || this.counts.forgotten === 0 || this.#lostLeases.has(`${id} ${lease.id}`))
       return;
     if (this.objectNowMs < lease.renewedMs + lease.durationMs + LEASE_LOST_MS) return;
@@ -1177,7 +1176,7 @@ export class World {
   }
   readonly #lostLeases = new Set<string>();
 
-  /** The answer to a call that has counted may be lost, and its repetition find no record, or one whose secret has ended. */
+  /** The answer to a call that has counted may be lost, and its repetition find no key, or one whose secret has ended. */
   get #countedInVain(): number {
     return this.crashes === 0 && !this.mayLose ? 0 : this.counts.unavailable + this.#endedMeanwhile;
   }
@@ -1215,7 +1214,7 @@ export class World {
     );
     const refusedBy = days.reduce((all, day) => addEach(all, day.refusedBy), {});
     const refused = sum(refusedBy);
-    // The object also counts the refusals with which a ban begins. It forgets isolates that it has not heard of for CLIENT_KEPT_MS.
+    // The object also counts the refusals with which a ban begins. It forgets isolates that it has not heard of for ISOLATE_KEPT_MS.
     const least = this.counts.refused;
     const most = least + this.counts.bans + this.#countedInVain;
     const mayDiffer = this.hasEndedIsolates || this.#unreported > 0 || this.cancelled > 0 || this.#hasDropped;

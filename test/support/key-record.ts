@@ -1,13 +1,13 @@
-// The record of a key, and a call of an isolate without requests.
+// The key of a key, and a call of an isolate without requests.
 
+import type { Key } from "../../src/keys/key.ts";
 import type { Limits, WindowName } from "../../src/keys/plans.ts";
-import type { KeyRecord } from "../../src/keys/record.ts";
 import type { Window, Windows } from "../../src/limits/windows.ts";
 
 export const KEY_ID = "key_000000000000";
 
-/** The record of a valid key whose secrets have these hashes. */
-export const recordOf = (hashes: readonly string[], limits: Limits, id = KEY_ID): KeyRecord => ({
+/** The key of a valid key whose secrets have these hashes. */
+export const recordOf = (hashes: readonly string[], limits: Limits, id = KEY_ID): Key => ({
   id,
   plan: "enterprise",
   limits,

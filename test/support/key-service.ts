@@ -42,7 +42,7 @@ export function newService(limits: Limits, options: ServiceOptions = {}) {
       if (reply !== undefined) world.time.after(backMs, reply);
     });
   const send = (message: Message) => {
-    const kind = message.request.client === "" ? "identify" : "acquire";
+    const kind = message.request.isolate === "" ? "identify" : "acquire";
     calls.push({ atMs: nowMs(), kind, message });
     network.handle(message, () => answer(message));
   };
@@ -53,7 +53,7 @@ export function newService(limits: Limits, options: ServiceOptions = {}) {
   const world: World = new World({ startMs: START_MS, limits, send, read, polls: false, ...rest });
   const newIsolate = (ahead = 0) => {
     const isolate = world.newIsolate(ahead);
-    if (!isCold) isolate.port.learnRecord({ record: world.record, usableMs: 30_000 }, START_MS + ahead);
+    if (!isCold) isolate.port.learnKey({ key: world.key, usableMs: 30_000 }, START_MS + ahead);
     return isolate;
   };
   const all = Array.from({ length: isolates }, (_, index) => newIsolate(index === 0 ? aheadMs : 0));

@@ -8,8 +8,8 @@ import { stepsOf } from "../../scripts/deploy/smoke-test.ts";
 import { MESSAGES } from "../../src/http/messages.ts";
 import { OPERATION_IDS, OPERATIONS } from "../../src/http/operations.ts";
 import { ID_LENGTH } from "../../src/http/request-context.ts";
+import { KEY_POLICY } from "../../src/keys/key.ts";
 import { PLAN_LIMITS } from "../../src/keys/plans.ts";
-import { KEY_POLICY } from "../../src/keys/record.ts";
 import { keyIdOf } from "../../src/keys/secret.ts";
 import { KeyState } from "../../src/limits/isolate/key-state.ts";
 import { DAY_MS, RATE_MS } from "../../src/limits/protocol.ts";
@@ -129,33 +129,33 @@ const FIGURE = new RegExp(`(?<![\\w.:])(\\d[\\d.,]*)[ -](${Object.keys(UNITS).jo
  */
 const FIGURES: Record<string, string> = {
   "README.md": "19_000",
-  "SECURITY.md": "RECORD_MS",
+  "SECURITY.md": "KEY_MS",
   // The example of leases, and what the simulation shows, have figures of their own.
   "DESIGN.md": `
     MAX_USAGE_AGE_MS, page-cache.MAX_BYTES, FRESH_MS, MAX_USAGE_AGE_MS, MAX_AGE_MS, REFRESH_MS, MAX_AGE_MS, REFRESH_MS,
-    STALE_IF_ERROR_MS, RECORD_MS, RECORD_MS, MAX_AGE_MS, RECORD_MS, RECORD_MS, REFRESH_MS, REREAD_MS, REQUESTS_PER_MINUTE, MAX_SLOT_WAIT_MS,
-    STALE_IF_ERROR_MS, MAX_AGE_MS, FAILURE_PAUSE_MS, RECORD_MS, RECORD_MS, RECORD_MS, record-reader.DEADLINE_MS, CALL_DEADLINE_MS,
+    STALE_IF_ERROR_MS, KEY_MS, KEY_MS, MAX_AGE_MS, KEY_MS, KEY_MS, REFRESH_MS, REREAD_MS, REQUESTS_PER_MINUTE, MAX_SLOT_WAIT_MS,
+    STALE_IF_ERROR_MS, MAX_AGE_MS, FAILURE_PAUSE_MS, KEY_MS, KEY_MS, KEY_MS, key-reader.DEADLINE_MS, CALL_DEADLINE_MS,
     MAX_WAIT_MS, RETENTION_MS, ROW_RETENTION_MS - RETENTION_MS, RATE_MS, FIRST_LEASE_MS, LEASE_MS, MIN_LEASE_MS, FAR_LEASE_MS, MAX_UNATTENDED_MS, 10, 40,
     FIRST_LEASE_MS, 1_000, LEASE_MS, 800, MAX_WAIT_MS, MAX_WAIT_MS, MAX_WAIT_MS, UNDECIDED_PAUSE_MS, UNDECIDED_PAUSE_MS, RELEASE_MS, LEASE_MS, FAR_LEASE_MS, MAX_WAIT_MS,
     MAX_WAIT_MS - MIN_CALL_MS, DAYS_KEPT * DAY_MS, SETTLE_MS, reservation.BUSY_MS,
     KEPT_UNUSED_MS - DAY_MS, USAGE_EVERY_MS, USAGE_KEPT_DAYS * DAY_MS, BAN_GRACE_MS, MAX_WAIT_MS,
-    BAN_GRACE_MS - MAX_WAIT_MS, REQUESTS_PER_MINUTE, RECORD_MS, FRESH_MS, RETRY_PAUSE_MS, CALL_DEADLINE_MS, MAX_WAIT_MS,
+    BAN_GRACE_MS - MAX_WAIT_MS, REQUESTS_PER_MINUTE, KEY_MS, FRESH_MS, RETRY_PAUSE_MS, CALL_DEADLINE_MS, MAX_WAIT_MS,
     statements.DEADLINE_MS, MAX_BODY_MS`,
   "docs/operating.md": `
-    RECORD_MS, RECORD_MS, 300_000, USAGE_EVERY_MS, BANS_COUNTED_DAYS * DAY_MS, show.SHOWN_DAYS * DAY_MS, RECORD_MS,
-    MAX_GRACE_DAYS * DAY_MS, BANS_COUNTED_DAYS * DAY_MS, REQUESTS_PER_MINUTE, EXPIRING_DAYS * DAY_MS, RECORD_MS,
-    usage.SHOWN_DAYS * DAY_MS, USAGE_KEPT_DAYS * DAY_MS, USAGE_EVERY_MS, EXPIRING_DAYS * DAY_MS, 7 * DAY_MS, 7 * DAY_MS, DAY_MS, 30 * DAY_MS, FRESH_MS, 600_000, 7_000, 18_000, DAYS_KEPT * DAY_MS, LEASE_MS, FAR_LEASE_MS, RECORD_MS,
-    BAN_MS, BAN_GRACE_MS, MAX_WAIT_MS, BAN_GRACE_MS - MAX_WAIT_MS, BAN_PAUSE_MS, RECORD_MS / 2, RECORD_MS, usage.POLL_MS, USAGE_EVERY_MS, 600_000, 1_200_000, USAGE_KEPT_DAYS * DAY_MS,
-    RETRY_PAUSE_MS, CALL_DEADLINE_MS, MAX_WAIT_MS, statements.DEADLINE_MS, record-reader.DEADLINE_MS, STALE_IF_ERROR_MS,
-    FAILURE_PAUSE_MS, STALE_IF_ERROR_MS, MAX_AGE_MS, RECORD_MS, MAX_SLOT_WAIT_MS, 600_000, RETENTION_MS,
+    KEY_MS, KEY_MS, 300_000, USAGE_EVERY_MS, BANS_COUNTED_DAYS * DAY_MS, show.SHOWN_DAYS * DAY_MS, KEY_MS,
+    MAX_GRACE_DAYS * DAY_MS, BANS_COUNTED_DAYS * DAY_MS, REQUESTS_PER_MINUTE, EXPIRING_DAYS * DAY_MS, KEY_MS,
+    usage.SHOWN_DAYS * DAY_MS, USAGE_KEPT_DAYS * DAY_MS, USAGE_EVERY_MS, EXPIRING_DAYS * DAY_MS, 7 * DAY_MS, 7 * DAY_MS, DAY_MS, 30 * DAY_MS, FRESH_MS, 600_000, 7_000, 18_000, DAYS_KEPT * DAY_MS, LEASE_MS, FAR_LEASE_MS, KEY_MS,
+    BAN_MS, BAN_GRACE_MS, MAX_WAIT_MS, BAN_GRACE_MS - MAX_WAIT_MS, BAN_PAUSE_MS, KEY_MS / 2, KEY_MS, usage.POLL_MS, USAGE_EVERY_MS, 600_000, 1_200_000, USAGE_KEPT_DAYS * DAY_MS,
+    RETRY_PAUSE_MS, CALL_DEADLINE_MS, MAX_WAIT_MS, statements.DEADLINE_MS, key-reader.DEADLINE_MS, STALE_IF_ERROR_MS,
+    FAILURE_PAUSE_MS, STALE_IF_ERROR_MS, MAX_AGE_MS, KEY_MS, MAX_SLOT_WAIT_MS, 600_000, RETENTION_MS,
     ROW_RETENTION_MS - RETENTION_MS`,
   "docs/security.md": `
-    REQUESTS_PER_MINUTE, RECORD_MS, MAX_BODY_MS, MAX_BODY_BYTES, MAX_BODY_MS, MAX_BODY_MS, RECORD_MS / 2, RECORD_MS, 950, 20`,
+    REQUESTS_PER_MINUTE, KEY_MS, MAX_BODY_MS, MAX_BODY_BYTES, MAX_BODY_MS, MAX_BODY_MS, KEY_MS / 2, KEY_MS, 950, 20`,
   "docs/guarantees.md": `
-    600_000, LEASE_MS, FAR_LEASE_MS, 300_000, RELEASE_MS, MAX_AGE_MS, MAX_WAIT_MS, LEASE_MS, FAR_LEASE_MS, CALL_DEADLINE_MS, MAX_WAIT_MS, 2_500, 5, 3, RETENTION_MS, RECORD_MS, USAGE_EVERY_MS,
+    600_000, LEASE_MS, FAR_LEASE_MS, 300_000, RELEASE_MS, MAX_AGE_MS, MAX_WAIT_MS, LEASE_MS, FAR_LEASE_MS, CALL_DEADLINE_MS, MAX_WAIT_MS, 2_500, 5, 3, RETENTION_MS, KEY_MS, USAGE_EVERY_MS,
     600_000, REVISIONS, 1_800_000, MAX_WAIT_MS, 1_000, 500,
     STALE_IF_ERROR_MS, MAX_AGE_MS, REQUESTS_PER_MINUTE`,
-  "docs/migrations.md": "300_000, 30_000, RECORD_MS",
+  "docs/migrations.md": "300_000, 30_000, KEY_MS",
   "docs/deploying.md":
     "300_000, 10_000, 300_000, 300_000, RETRY_PAUSE_MS, MAX_AGE_MS, 300_000, 300_000, 90_000",
   "docs/clients.md": "",
@@ -175,7 +175,7 @@ it.each(Object.entries(FIGURES))("%s has the figures of the code", (document, ex
 const { free, pro } = PLAN_LIMITS;
 const IDS = `${ID_LENGTH.min} to ${ID_LENGTH.max} letters`;
 /** When a banned isolate renews the record, which may be this old when it gets it. */
-const RENEWAL = "every {(RECORD_MS / 2 - REFRESH_MS) / 1000} to {RECORD_MS / 2 / 1000} s";
+const RENEWAL = "every {(KEY_MS / 2 - REFRESH_MS) / 1000} to {KEY_MS / 2 / 1000} s";
 /** The longest interval of steady requests that get a lease, in seconds. */
 const STEADY = longestInterval(evaluate("MIN_RECENT")).toFixed(1);
 /** And of those that get a first one, which is short: for more than one request. */
@@ -210,7 +210,7 @@ const PHRASES: Record<string, string[]> = {
     `RateLimit-Policy: "minute";q=${free.minute};w=60, "day";q=${free.day};`,
   ],
   "DESIGN.md": [
-    "isolate memory, {MAX_CLIENTS} keys",
+    "isolate memory, {MAX_KEYS} keys",
     "within {TIME_SHARE} of the time",
     "less than {LAST_SHARE} of the minute's limit",
     "While {FAR} times the recent requests of all isolates are left",
@@ -262,14 +262,14 @@ const PHRASES: Record<string, string[]> = {
     "body {MAX_BODY_BYTES / 1024} KiB",
     "at most {MAX_CALLS} calls/s from one isolate",
     "{MAX_SECRETS} keys in one isolate",
-    "or 94 if {MAX_CLIENTS} keys have",
+    "or 94 if {MAX_KEYS} keys have",
     "pages 16.8 ({page-cache.MAX_BYTES / 1024 / 1024} MiB)",
     `deletes {STEPS_PER_RUN} × {ROWS_PER_STEP} records in ${CRON * 60} s`,
     "kept for {RETENTION_MS / 3600000} h and {(ROW_RETENTION_MS - RETENTION_MS) / 60000} to",
     `| {STEPS_PER_RUN * ROWS_PER_STEP} rows in ${CRON} minutes`,
     "one in {REFRESH_MS / 1000} s for each key in use",
     "{REQUESTS_PER_MINUTE} a minute from one address in one isolate",
-    "| Clients of keys in an isolate | {MAX_CLIENTS} |",
+    "| Clients of keys in an isolate | {MAX_KEYS} |",
     "older than {FRESH_MS / 1000} s | 0 | 1 each {REVALIDATE_MS / 1000} s",
     "less than once in {MAX_AGE_MS / 1000} s | 1 in {REFRESH_MS / 1000} s",
     `gets steadily one in ${STEADY} s`,
@@ -293,7 +293,7 @@ const PHRASES: Record<string, string[]> = {
   ],
   "client/src/errors.ts": ["within {RETENTION_MS / 3600000} hours"],
   "scripts/commands/restore.ts": ["old pages until {FRESH_MS / 1000} s after"],
-  "docs/performance.md": ["clients for {MAX_CLIENTS} keys", "read again every {RECORD_MS / 1000} s"],
+  "docs/performance.md": ["clients for {MAX_KEYS} keys", "read again every {KEY_MS / 1000} s"],
 };
 
 /** Numbers that documents have in words. */

@@ -1,8 +1,8 @@
-// What an isolate knows of a key: each rule of its state alone, with answers that the test makes. key-client.test.ts has the state with the
+// What an isolate knows of a key: each rule of its state alone, with answers that the test makes. key-calls.test.ts has the state with the
 // real object. The object's clock is 5 s behind.
 
 import { describe, expect, it } from "vitest";
-import { KEY_POLICY, type KeyRecord } from "../../src/keys/record.ts";
+import { KEY_POLICY, type Key } from "../../src/keys/key.ts";
 import { DeadlineExceeded } from "../../src/lib/deadline.ts";
 import { LimiterUnavailable } from "../../src/limits/errors.ts";
 import * as states from "../../src/limits/isolate/key-state.ts";
@@ -16,9 +16,9 @@ const NOW_MS = MINUTE_MS + 6_000;
 const MADE_MS = MINUTE_MS + 1_000;
 const LIMITS = { minute: 300, day: 10_000 };
 const { KeyState } = states;
-type KeyState = states.KeyState<KeyRecord>;
-type Call = states.Call<KeyRecord>;
-type Waiter = states.Waiter<KeyRecord>;
+type KeyState = states.KeyState<Key>;
+type Call = states.Call<Key>;
+type Waiter = states.Waiter<Key>;
 
 const RECORD = recordOf([FIRST_SECRET], LIMITS);
 
@@ -45,14 +45,14 @@ function callFor(
   nowMs = sentMs + 20,
 ): Call {
   const call = state.beginCall("request", sentMs);
-  const answer = { record: RECORD, usableMs: 30_000, isNew: false, result: { ...RESULT, ...result } };
+  const answer = { key: RECORD, usableMs: 30_000, isNew: false, result: { ...RESULT, ...result } };
   state.endCall(call, answer, nowMs);
   return call;
 }
 
 function newState(result: Partial<AcquireResult> = {}, random = 0): KeyState {
   const state = new KeyState(KEY_POLICY, "A", () => random);
-  state.learnRecord({ record: RECORD, usableMs: 30_000 }, NOW_MS, NOW_MS + 20);
+  state.learnKey({ key: RECORD, usableMs: 30_000 }, NOW_MS, NOW_MS + 20);
   callFor(state, result);
   return state;
 }
@@ -89,7 +89,7 @@ it("a timer ends a lease, but not one that has been renewed meanwhile", () => {
   const state = new KeyState(KEY_POLICY, "A", () => 0);
   const leases = [LEASE, { ...LEASE, size: 6 }].map((lease) => {
     const call = state.beginCall("request", NOW_MS);
-    const answer = { record: RECORD, usableMs: 30_000, isNew: false, result: { ...RESULT, lease } };
+    const answer = { key: RECORD, usableMs: 30_000, isNew: false, result: { ...RESULT, lease } };
     return state.endCall(call, answer, NOW_MS + 20);
   });
   expect(leases.map((lease) => lease && state.endLease(lease, NOW_MS + 2_000))).toEqual([false, true]);
@@ -129,7 +129,7 @@ it("the call that reports the end of a lease gets the next one if requests still
     const state = new KeyState(KEY_POLICY, "A", () => 0);
     const granted = (reason: Call["reason"], ms: number) => {
       const result = { ...RESULT, revision: 1 + ms, lease: { ...LEASE, id: 1 + ms } };
-      const answer = { record: RECORD, usableMs: 30_000, isNew: false, result };
+      const answer = { key: RECORD, usableMs: 30_000, isNew: false, result };
       return state.endCall(state.beginCall(reason, NOW_MS + ms), answer, NOW_MS + ms + 20);
     };
     granted("request", requestMs);
@@ -150,7 +150,7 @@ it("the call that reports the end of a lease gets the next one if requests still
 
 it("a report that asks for no lease does not keep requests from renewing the one that is held", () => {
   const state = withLease({ size: 100 });
-  const answer = { record: RECORD, usableMs: 30_000, isNew: false, result: { ...RESULT, revision: 2 } };
+  const answer = { key: RECORD, usableMs: 30_000, isNew: false, result: { ...RESULT, revision: 2 } };
   state.endCall(state.beginCall("report", NOW_MS + 30), answer, NOW_MS + 50);
   expect(state.arrive(NOW_MS + 1_900).isDue).toBe(true);
 });
@@ -182,8 +182,8 @@ it("a ban is over once its lift is known, and ignored after the clock has steppe
   const bannedUntilMs = MADE_MS + 5_000;
   const isBanned = (liftedMs: number, nowMs = NOW_MS + 100) => {
     const state = newState({ bannedUntilMs });
-    const record = { ...RECORD, bansLiftedUntilMs: bannedUntilMs + liftedMs };
-    state.learnRecord({ record, usableMs: 40_000 }, NOW_MS, NOW_MS + 20);
+    const key = { ...RECORD, bansLiftedUntilMs: bannedUntilMs + liftedMs };
+    state.learnKey({ key, usableMs: 40_000 }, NOW_MS, NOW_MS + 20);
     return state.decideAtOnce(nowMs)?.by === "ban";
   };
   expect([-5_000, -1, 0].map((ms) => isBanned(ms))).toEqual([true, true, false]);
@@ -213,7 +213,7 @@ it("of more than 100 batches, those of a minute are merged except the oldest, an
   // The last call of the first minute has number 251.
   expect(decisions.slice(0, 3).map(({ number }) => number)).toEqual([2, 251, 252]);
   state.decideAlone(atMs);
-  const answer = { record: RECORD, usableMs: 30_000, isNew: false, result: { ...RESULT, revision: 2 } };
+  const answer = { key: RECORD, usableMs: 30_000, isNew: false, result: { ...RESULT, revision: 2 } };
   state.endCall(call, answer, atMs);
   expect(reported(state, atMs).decisions.map(({ admitted }) => admitted)).toEqual([1]);
 });
@@ -234,7 +234,7 @@ it("a lease is not consumed by a request whose secret nobody has judged", () => 
     (rest): Waiter => ({ arrivedMs: NOW_MS + 110, ...rest }),
   );
   for (const each of [unjudged, judged]) if (each) state.wait(each);
-  const answer = { record: RECORD, usableMs: 30_000, isNew: false };
+  const answer = { key: RECORD, usableMs: 30_000, isNew: false };
   state.endCall(call, { ...answer, result: { ...RESULT, revision: 2, lease: LEASE } }, NOW_MS + 120);
   expect([unjudged?.outcome, judged?.outcome?.decision?.by]).toEqual([undefined, "lease"]);
 });
@@ -255,11 +255,11 @@ it("a call names the revision of the last status, and not that of one that was d
   expect([...named, reported(state).revision]).toEqual([0, 5, 7, 7]);
 });
 
-it("a record is used from before its call until its end, renewed after half of it, and not replaced by an older one", () => {
+it("a key is used from before its call until its end, renewed after half of it, and not replaced by an older one", () => {
   const state = new KeyState(KEY_POLICY, "A", () => 0);
   const learn = (plan: "pro" | "free", usableMs: number, sentMs: number) =>
-    state.learnRecord({ record: { ...RECORD, plan }, usableMs }, sentMs, sentMs + 20);
-  const planAt = (ms: number) => state.recordAt(NOW_MS + ms)?.plan;
+    state.learnKey({ key: { ...RECORD, plan }, usableMs }, sentMs, sentMs + 20);
+  const planAt = (ms: number) => state.peekKey(NOW_MS + ms)?.plan;
   learn("pro", 10_000, NOW_MS);
   learn("free", 9_000, NOW_MS + 999);
   expect([-1, 0, 9_999, 10_000].map(planAt)).toEqual([undefined, "pro", "pro", undefined]);
@@ -267,11 +267,11 @@ it("a record is used from before its call until its end, renewed after half of i
   expect(planAt(5_000)).toBe("free");
   expect([state.hadSecret(FIRST_SECRET), state.hadSecret("another")]).toEqual([true, false]);
   // Of a key that has been deleted, it lacks the limits, so the last ones stay.
-  state.learnRecord({ record: null, usableMs: 9_000 }, NOW_MS + 2_000, NOW_MS + 2_020);
+  state.learnKey({ key: null, usableMs: 9_000 }, NOW_MS + 2_000, NOW_MS + 2_020);
   expect([planAt(5_000), ours(state.peek(NOW_MS).windows).day.limit]).toEqual([undefined, LIMITS.day]);
 });
 
-it("a decision at once renews a record after half of its time, unless a call is under way or would have to wait", () => {
+it("a decision at once renews a key after half of its time, unless a call is under way or would have to wait", () => {
   const isDue = (ms: number, calls = 0) => {
     const state = withLease({ size: 100, durationMs: 20_000 });
     for (let call = 0; call < calls; call += 1)
@@ -311,8 +311,8 @@ it.each([
 it("a full window is not refused while another isolate may give back leased requests of it, nor after the limit was raised", () => {
   const by = (leased: number, limit = LIMITS.minute) => {
     const state = newState({ ...fullOf("minute"), leased: { minute: leased, day: leased } });
-    const record = { ...RECORD, limits: { ...LIMITS, minute: limit } };
-    state.learnRecord({ record, usableMs: 40_000 }, NOW_MS, NOW_MS + 20);
+    const key = { ...RECORD, limits: { ...LIMITS, minute: limit } };
+    state.learnKey({ key, usableMs: 40_000 }, NOW_MS, NOW_MS + 20);
     return state.decideAtOnce(NOW_MS + 100)?.by;
   };
   expect([by(0), by(1), by(0, 301), by(0, 299)]).toEqual(["full", undefined, undefined, "full"]);
@@ -429,7 +429,7 @@ describe("a request that waits", () => {
     state.wait(waiter);
     const call = state.beginCall("request", sentMs);
     const result = { ...RESULT, revision: 2, retryMs: MADE_MS + retryMs };
-    const answer = { record: RECORD, usableMs: 30_000, isNew: false, result };
+    const answer = { key: RECORD, usableMs: 30_000, isNew: false, result };
     // It does not wait any more, so it is not the reason of a shorter pause.
     const later: Waiter = { arrivedMs: sentMs + callMs };
     state.wait(later);
@@ -442,7 +442,7 @@ describe("a request that waits", () => {
     const waiter = wait(state, 0);
     const call = state.beginCall("request", NOW_MS + 4_230);
     const result = { ...RESULT, revision: 2, retryMs: MADE_MS + 9_000 };
-    state.endCall(call, { record: RECORD, usableMs: 30_000, isNew: false, result }, NOW_MS + 4_250);
+    state.endCall(call, { key: RECORD, usableMs: 30_000, isNew: false, result }, NOW_MS + 4_250);
     // 4,600 less 50 ms.
     expect(state.next(waiter, NOW_MS + 4_250)).toEqual({ what: "wait", ms: 300 });
   });
@@ -456,7 +456,7 @@ describe("a call", () => {
     const { request, waiters, maxMs } = state.beginCall("request", NOW_MS + 1_000);
     expect(waiters.map((each) => each.arrivedMs - NOW_MS)).toEqual([1, 3, 4]);
     expect(request).toMatchObject({
-      client: "A",
+      isolate: "A",
       number: 2,
       requests: 3,
       secret: "b",
@@ -475,7 +475,7 @@ describe("a call", () => {
       { arrivedMs: NOW_MS },
     ];
     for (const each of [unknown, known]) state.wait(each);
-    const answer = { record: RECORD, usableMs: 30_000, isNew: true };
+    const answer = { key: RECORD, usableMs: 30_000, isNew: true };
     state.endCall(state.beginCall("request", NOW_MS + 30), answer, NOW_MS + 50);
     expect([unknown.answer, unknown.secret, known.answer, known.outcome]).toEqual([
       answer,
@@ -511,7 +511,7 @@ describe("a call", () => {
     const waiter: Waiter = { arrivedMs: NOW_MS };
     state.wait(waiter);
     const call = state.beginCall("request", NOW_MS + 30);
-    state.endCall(call, { record: null, usableMs: 9, isNew: true }, NOW_MS + 50);
+    state.endCall(call, { key: null, usableMs: 9, isNew: true }, NOW_MS + 50);
     expect(waiter.outcome).toMatchObject({
       decision: { by: "local" },
       failure: { message: "the key has been deleted" },
@@ -525,7 +525,7 @@ describe("a call", () => {
     const call = state.beginCall("request", NOW_MS + 30);
     state.next(waiter, NOW_MS + 5_000);
     const answer = {
-      record: RECORD,
+      key: RECORD,
       usableMs: 9,
       isNew: false,
       result: { ...RESULT, revision: 9, lease: LEASE },
@@ -546,12 +546,7 @@ describe("a call", () => {
       4_500,
       [true, false, false],
     ],
-    [
-      "finds no record that tells of its secret",
-      new LimiterUnavailable("key", "away"),
-      0,
-      [false, false, true],
-    ],
+    ["finds no key that tells of its secret", new LimiterUnavailable("key", "away"), 0, [false, false, true]],
   ])("that %s decides the right requests", (_, failure, waitedMs, decided) => {
     const state = newState({ leased: { minute: 5, day: 5 } });
     const waiters: Waiter[] = [
@@ -599,7 +594,7 @@ describe("without the object, an isolate admits", () => {
 
   it("no more than its share of the limit, with what the object has admitted", () => {
     const state = new KeyState(KEY_POLICY, "A", () => 0);
-    state.learnRecord({ record: RECORD, usableMs: 30_000 }, NOW_MS, NOW_MS);
+    state.learnKey({ key: RECORD, usableMs: 30_000 }, NOW_MS, NOW_MS);
     for (let each = 0; each < 70; each += 1) state.wait({ arrivedMs: NOW_MS });
     callFor(state, { share: 0.25, windows, admitted: 70 });
     expect(admittedAlone(state)).toBe(5);
@@ -609,7 +604,7 @@ describe("without the object, an isolate admits", () => {
     const limits = { minute: 4, day: 400 };
     const [some, few] = [LIMITS, limits].map((each) => {
       const state = new KeyState(KEY_POLICY, "A", () => 0);
-      state.learnRecord({ record: recordOf([FIRST_SECRET], each), usableMs: 30_000 }, NOW_MS, NOW_MS);
+      state.learnKey({ key: recordOf([FIRST_SECRET], each), usableMs: 30_000 }, NOW_MS, NOW_MS);
       return state;
     }) as [KeyState, KeyState];
     expect([admittedAlone(some), admittedAlone(few)]).toEqual([30, 1]);
@@ -625,9 +620,9 @@ describe("without the object, an isolate admits", () => {
   it("a share that is no whole number rounded so that many isolates together, and one over many minutes, admit about their shares", () => {
     const admitted = (phase: number, minutes: number) => {
       const state = new KeyState(KEY_POLICY, "A", () => phase);
-      state.learnRecord({ record: RECORD, usableMs: 30_000 }, NOW_MS, NOW_MS);
+      state.learnKey({ key: RECORD, usableMs: 30_000 }, NOW_MS, NOW_MS);
       callFor(state, { share: 1.3 / LIMITS.minute });
-      state.learnRecord({ record: RECORD, usableMs: 10_000_000 }, NOW_MS, NOW_MS);
+      state.learnKey({ key: RECORD, usableMs: 10_000_000 }, NOW_MS, NOW_MS);
       return Array.from({ length: minutes }, (_, index) => admittedAlone(state, NOW_MS + 60_000 * index));
     };
     const isolates = Array.from({ length: 20 }, (_, index) => admitted(index / 20, 20));
@@ -688,13 +683,9 @@ it("for a second after a failed call, requests that exceed the share are refused
   state.failCall(state.beginCall("request", NOW_MS + 1_120), new Error("away"), NOW_MS + 1_130);
   callFor(state, { revision: 2, share: 0.01 }, NOW_MS + 1_140);
   expect(state.arrive(NOW_MS + 1_170).decision).toBeUndefined();
-  // Also of a key of which the isolate knows only the record.
+  // Also of a key of which the isolate knows only the key.
   const cold = new KeyState(KEY_POLICY, "A", () => 0);
-  cold.learnRecord(
-    { record: recordOf([FIRST_SECRET], { minute: 4, day: 9 }), usableMs: 30_000 },
-    NOW_MS,
-    NOW_MS,
-  );
+  cold.learnKey({ key: recordOf([FIRST_SECRET], { minute: 4, day: 9 }), usableMs: 30_000 }, NOW_MS, NOW_MS);
   for (const index of [0, 1]) cold.wait({ arrivedMs: NOW_MS + index });
   cold.failCall(cold.beginCall("request", NOW_MS + 100), new Error("away"), NOW_MS + 110);
   expect(cold.arrive(NOW_MS + 111).decision).toMatchObject({ admitted: false, by: "local" });
@@ -720,7 +711,7 @@ it("the end of a lease is reported at once, but with the next call if another mi
     const state = new KeyState(KEY_POLICY, "A", () => 0);
     const windows = { ...RESULT.windows, day: { ...RESULT.windows.day, used: day } };
     const answer = {
-      record: RECORD,
+      key: RECORD,
       usableMs: 30_000,
       isNew: false,
       result: { ...RESULT, windows, lease: LEASE },
@@ -753,7 +744,7 @@ it.each<[string, (state: KeyState, call: Call) => unknown, string?]>([
   ["fails", (state, call) => state.failCall(call, new Error("away"), NOW_MS + 1_050)],
   [
     "tells of no valid secret",
-    (state, call) => state.endCall(call, { record: RECORD, usableMs: 9, isNew: true }, NOW_MS + 1_050),
+    (state, call) => state.endCall(call, { key: RECORD, usableMs: 9, isNew: true }, NOW_MS + 1_050),
     "wrong",
   ],
 ])("a report whose call %s is made again", (_, end, secret) => {
@@ -793,16 +784,16 @@ it("a call that was cancelled together with its request is given up a second aft
 
 it("an isolate has no lease any more of a key that was deleted, so it reports nothing", () => {
   const state = withLease();
-  const answer = { record: null, usableMs: 9, isNew: true };
+  const answer = { key: null, usableMs: 9, isNew: true };
   state.endCall(state.beginCall("report", NOW_MS + 30), answer, NOW_MS + 50);
   expect([consume(state, 1), state.endReport(true, NOW_MS + 3_000)]).toEqual([0, false]);
 });
 
-it("a record is asked for again after half of its rest if an answer has brought no better one", () => {
+it("a key is asked for again after half of its rest if an answer has brought no better one", () => {
   const state = withLease({ size: 100, durationMs: 40_000 });
   const isDue = (ms: number) => state.arrive(NOW_MS + ms).isDue;
   expect(isDue(20_000)).toBe(true);
-  // The keys database is away: an older record may be used for 5 s.
-  state.learnRecord({ record: RECORD, usableMs: 5_000 }, NOW_MS + 20_000, NOW_MS + 20_020);
+  // The keys database is away: an older key may be used for 5 s.
+  state.learnKey({ key: RECORD, usableMs: 5_000 }, NOW_MS + 20_000, NOW_MS + 20_020);
   expect([isDue(20_030), isDue(25_009), isDue(25_011)]).toEqual([false, false, true]);
 });

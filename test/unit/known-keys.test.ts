@@ -1,6 +1,6 @@
 // What isolates know of a key: how many calls and reads it costs to identify callers, what a flood of wrong secrets can do, and what
 // happens if the object or the primary can't be reached. The real object, on virtual time; the world also holds each answer to the
-// versions of the record. test/worker/faults.test.ts has each fault of each binding.
+// versions of the key. test/worker/faults.test.ts has each fault of each binding.
 
 import { describe, expect, it } from "vitest";
 import { FIRST_SECRET } from "../simulation/world.ts";
@@ -93,7 +93,7 @@ it("requests that one call has counted are not counted again if the clock has st
 it("a request that the object has counted in vain is counted once", async () => {
   const { network, loseObject, world, at, run, used } = newColdService();
   void at(0);
-  // The first call is executed when the record is there, and its answer lost; then the object is away.
+  // The first call is executed when the key is there, and its answer lost; then the object is away.
   await run(TRIP_MS + 2 * TO_PRIMARY_MS + 5);
   loseObject();
   world.crash(1);
@@ -103,12 +103,12 @@ it("a request that the object has counted in vain is counted once", async () => 
   expect([world.counts.admitted, used()]).toEqual([1, 1]);
 });
 
-it("a request whose client is evicted while the primary is asked is decided by the record that it gets", async () => {
+it("a request whose client is evicted while the primary is asked is decided by the key that it gets", async () => {
   const { loseObject, isolate, at, run } = newColdService();
   loseObject();
   const waiting = at(0);
   await run(5);
-  for (let guess = 0; guess < 1_100; guess += 1) isolate.port.keys.clientOf(`guess ${guess}`);
+  for (let guess = 0; guess < 1_100; guess += 1) isolate.port.keys.callsOf(`guess ${guess}`);
   expect(admissions(await run(2_000, waiting, at(1_000)))).toBe(2);
 });
 
@@ -141,7 +141,7 @@ describe("of 800 keys that are new to an isolate, at once from one address,", ()
       buckets: () => ["198.18.0.1"],
       onObjectFailure: () => {},
     });
-    const asking = Array.from({ length: 800 }, (_, index) => isolate.port.keys.identify(request(index)));
+    const asking = Array.from({ length: 800 }, (_, index) => isolate.port.keys.askCaller(request(index)));
     return { callers: await run(10_000, ...asking), calls };
   }
 
@@ -174,11 +174,11 @@ describe("while look-ups of other keys occupy the slots of an address", () => {
     });
     const occupy = (slots: number) => {
       for (let slot = 0; slot < slots; slot += 1)
-        void isolate.port.keys.identify(request("of others", `key ${slot}`));
+        void isolate.port.keys.askCaller(request("of others", `key ${slot}`));
     };
     /** Whether a request with this secret is admitted. */
     const isAdmitted = async (secret = FIRST_SECRET) =>
-      (await isolate.port.keys.identifyAndCount(request(secret))).decision?.admitted;
+      (await isolate.port.keys.askAndCount(request(secret))).decision?.admitted;
     return { ...service, occupy, isAdmitted };
   }
 
@@ -194,7 +194,7 @@ describe("while look-ups of other keys occupy the slots of an address", () => {
 
   it("a request with a secret that becomes known by a call that counts needs no slot any more", async () => {
     const { world, occupy, isAdmitted, run } = newBusyService();
-    // Then the object reads its record again.
+    // Then the object reads its key again.
     await run(11_000, isAdmitted());
     occupy(60);
     world.change({ secrets: secretsOf("new", FIRST_SECRET) });

@@ -2,14 +2,14 @@
 // defaults do no harm.
 
 import { describe, expect, it } from "vitest";
+import { KEY_POLICY, type Key } from "../../src/keys/key.ts";
 import { WINDOWS } from "../../src/keys/plans.ts";
-import { KEY_POLICY, type KeyRecord } from "../../src/keys/record.ts";
 import type { Reader, Refuse } from "../../src/lib/tolerant.ts";
 import { refuseAll } from "../../src/lib/tolerant.ts";
 import {
   readAcquireAnswer,
   readAcquireRequest,
-  readRecordAnswer,
+  readKeyAnswer,
   readUsageAnswer,
 } from "../../src/limits/messages.ts";
 import { unusedQuota } from "../../src/limits/object/quota.ts";
@@ -30,7 +30,7 @@ const KNOWN_STATUS = {
   },
   leased: { minute: 0, day: 0 },
 };
-const readKey = KEY_POLICY.readKey as Reader<KeyRecord | undefined>;
+const readKey = KEY_POLICY.readKey as Reader<Key | undefined>;
 const KNOWN = { statusBy: () => KNOWN_STATUS, readKey };
 const readState = (value: unknown, nowMs: number, refuse: Refuse) =>
   state.readState(value, nowMs, refuse, KEY_POLICY);
@@ -67,8 +67,8 @@ describe.each([released])("release 1.0.0", (release) => {
     expect(readAcquireRequest(release.request)).toEqual(release.request);
     expect(readAcquireAnswer(release.answer, KNOWN)).toEqual(release.answer);
     expect(readUsageAnswer(release.usage, KNOWN)).toEqual(release.usage);
-    expect(readRecordAnswer(release.identified, KNOWN)).toEqual(release.identified);
-    expect(readRecordAnswer(release.noRecord, KNOWN)).toEqual(release.noRecord);
+    expect(readKeyAnswer(release.identified, KNOWN)).toEqual(release.identified);
+    expect(readKeyAnswer(release.noRecord, KNOWN)).toEqual(release.noRecord);
     expect(readState(release.stored, 0, refuseAll)).toEqual(release.stored);
   });
 
@@ -104,7 +104,7 @@ it.each([
   ["requests", 1.5, "acquire.requests is no whole number from 0 on: 1.5"],
   ["revision", 2 ** 53, "acquire.revision is no whole number from 0 on: 9007199254740992"],
   ["recent", "5", "acquire.recent is no finite number: 5"],
-  ["client", 5, "acquire.client is no string: 5"],
+  ["isolate", 5, "acquire.isolate is no string: 5"],
   ["wantsLease", 1, "acquire.wantsLease is no boolean: 1"],
   ["lease", 5, "acquire.lease is no object: 5"],
   ["lease", [], "acquire.lease is no object: Array"],
@@ -128,14 +128,14 @@ it("unknown fields are ignored", () => {
 
 describe("a call", () => {
   it("counts one request if it does not say how many, and asks for nothing", () => {
-    const { client, number } = request;
+    const { isolate, number } = request;
     const rest = { requests: 1, revision: 0, recent: 0, wantsLease: false, decisions: [] };
-    expect(readAcquireRequest({ client, number })).toEqual({ client, number, ...rest });
+    expect(readAcquireRequest({ isolate, number })).toEqual({ isolate, number, ...rest });
   });
 
-  it.each(["client", "number"])("without its %s is nobody's, and gets no lease", (name) => {
+  it.each(["isolate", "number"])("without its %s is nobody's, and gets no lease", (name) => {
     expect(readAcquireRequest(without(request, name))).toMatchObject({
-      client: "",
+      isolate: "",
       number: 1,
       wantsLease: false,
     });
@@ -161,25 +161,22 @@ describe("a call", () => {
 });
 
 describe("an answer", () => {
-  it.each(pathsOf(answer.record, "record"))(
-    "has no record without %s, and then the isolate's or none",
-    (path) => {
-      const message = without(answer, path);
-      expect(() => readAnswer(message)).toThrow(new TypeError("an answer of the object has no record"));
-      const record = { ...answer.record, id: "known" } as never;
-      expect(readAnswer(message, { record })).toMatchObject({ record, usableMs: 0, result: answer.result });
-    },
-  );
+  it.each(pathsOf(answer.key, "key"))("has no key without %s, and then the isolate's or none", (path) => {
+    const message = without(answer, path);
+    expect(() => readAnswer(message)).toThrow(new TypeError("an answer of the object has no key"));
+    const key = { ...answer.key, id: "known" } as never;
+    expect(readAnswer(message, { key })).toMatchObject({ key, usableMs: 0, result: answer.result });
+  });
 
   it("may say that the key does not exist", () => {
-    expect(readAnswer({ record: null, usableMs: 9, isNew: true })).toEqual({
-      record: null,
+    expect(readAnswer({ key: null, usableMs: 9, isNew: true })).toEqual({
+      key: null,
       usableMs: 9,
       isNew: true,
     });
   });
 
-  it("that does not say how old its record is lends it for the shortest time, and does not say that it is new", () => {
+  it("that does not say how old its key is lends it for the shortest time, and does not say that it is new", () => {
     expect(readAnswer(without(answer, "usableMs", "isNew"))).toMatchObject({ usableMs: 5_000, isNew: false });
   });
 
@@ -245,9 +242,9 @@ describe("what is stored", () => {
     };
     const { used } = stored.quota.counts.minute;
     expect(countsWith({ hour: 3_600 })).toEqual({ ...stored.quota.counts, hour: { ...hour, used } });
-    const known = structuredClone(stored) as { quota: { counts: object }; read: { record: object } };
+    const known = structuredClone(stored) as { quota: { counts: object }; read: { key: object } };
     Object.assign(known.quota.counts, { hour: { ...hour, used: 7 } });
-    Object.assign(known.read.record, { limits: { minute: 300, hour: 900, day: 30_000 } });
+    Object.assign(known.read.key, { limits: { minute: 300, hour: 900, day: 30_000 } });
     expect(countsWith({ hour: 3_600 }, known)).toMatchObject({ hour: { ...hour, used: 7 } });
     expect(countsWith({ hour: 1_800 }, known)).toMatchObject({
       hour: { seconds: 1_800, used: 1_000_000_000 },
@@ -257,18 +254,18 @@ describe("what is stored", () => {
   it.each(["id", "size", "used", "grantedMs", "durationMs", "renewedMs"])(
     "has no lease without its %s",
     (name) => {
-      const [client] = read(`quota.clients.*.lease.${name}`).quota.clients.values();
-      const { lease: _, ...others } = [...stored.quota.clients.values()][0] ?? {};
-      expect(client).toEqual(others);
+      const [isolate] = read(`quota.isolates.*.lease.${name}`).quota.isolates.values();
+      const { lease: _, ...others } = [...stored.quota.isolates.values()][0] ?? {};
+      expect(isolate).toEqual(others);
     },
   );
 
-  it("has neither an old record, nor anything to write, nor a ban if it does not say so", () => {
+  it("has neither an old key, nor anything to write, nor a ban if it does not say so", () => {
     expect(read("read.readMs")).not.toHaveProperty("read.readMs");
-    expect(read("read.record.revokedAtMs").read).toBeUndefined();
+    expect(read("read.key.revokedAtMs").read).toBeUndefined();
     expect(read("unwritten").unwritten).toEqual({ banMs: Number.POSITIVE_INFINITY, days: [], usageMs: 0 });
     expect(read("quota.bannedUntilMs").quota.bannedUntilMs).toBe(0);
-    expect(read("quota.clients").quota.clients).toEqual(new Map());
+    expect(read("quota.isolates").quota.isolates).toEqual(new Map());
     expect(read("quota.totals").quota.totals).toEqual({ days: [], latest: {} });
   });
 

@@ -30,7 +30,7 @@ function newKey(limits: Limits, nowMs = MINUTE_MS) {
     quota: unusedQuota(WINDOWS),
     acquire(requests: number, rest: Partial<AcquireRequest> = {}): AcquireResult {
       number += 10;
-      const call = { ...NO_REQUESTS, client: "A", number, requests, wantsLease: true };
+      const call = { ...NO_REQUESTS, isolate: "A", number, requests, wantsLease: true };
       const next = acquire(key.quota, key.limits, { ...call, ...rest }, key.nowMs);
       // The object stores changes only.
       if (next.quota.revision !== key.quota.revision) key.quota = next.quota;
@@ -98,9 +98,9 @@ it("a ban begins after refusals of three times the limit that come 7 s after the
 
 it("refusals that isolates report count by their own time, and not in another minute", () => {
   const key = newKey({ minute: 1, day: 9 });
-  const report = (client: string, atMs: number, refused: number) => {
+  const report = (isolate: string, atMs: number, refused: number) => {
     const decisions = [{ ...DECISION, number: 5, atMs, refusedBy: { minute: refused } }];
-    return key.acquire(0, { client, decisions }).bannedUntilMs;
+    return key.acquire(0, { isolate, decisions }).bannedUntilMs;
   };
   // The first refusal is known from its report on.
   expect(report("A", MINUTE_MS, 500)).toBeUndefined();
@@ -157,7 +157,7 @@ it("a lease is charged at once, and is at most half of what is left in the tight
 it("a lease is shorter if all isolates reach the limit within seconds, and ends with its minute", () => {
   const granted = (minute: number, { leftMs = 60_000, ofOthers = 0, recent = 100 } = {}) => {
     const key = newKey({ minute, day: 1_000_000 }, MINUTE_MS + 60_000 - leftMs);
-    key.acquire(ofOthers, { client: "B", recent: ofOthers });
+    key.acquire(ofOthers, { isolate: "B", recent: ofOthers });
     return acquireAsBefore(key, { recent }).lease;
   };
   const lease = granted(1_000);
@@ -170,7 +170,7 @@ it("a lease is shorter if all isolates reach the limit within seconds, and ends 
   expect([slow > 1_000, slow < 2_000, fast > 500, fast < 1_000]).toEqual([true, true, true, true]);
   // An isolate that has just reported the end of its lease may have requests too.
   const key = newKey({ minute: 827, day: 1_000_000 });
-  key.acquire(400, { client: "B", recent: 400, wantsLease: false });
+  key.acquire(400, { isolate: "B", recent: 400, wantsLease: false });
   expect(acquireAsBefore(key, { recent: 100 }).lease?.durationMs).toBeLessThan(1_000);
   const atEnd = [1_000, 305, 304].map((leftMs) => granted(100_000, { leftMs, ...HOT })?.durationMs);
   expect(atEnd).toEqual([995, 300, undefined]);
@@ -185,7 +185,7 @@ it("a first lease lasts 500 ms, and each next one twice as long, up to 2 s; afte
   expect([0, 500, 1_000, 2_000].map(durationAfter)).toEqual([500, 1_000, 2_000, 2_000]);
   expect([3_999, 4_000, 3_999].map(durationAfter)).toEqual([2_000, 500, 1_000]);
   // Of another isolate, nothing is known.
-  expect(key.acquire(1, { client: "B", recent: 100 }).lease?.durationMs).toBe(500);
+  expect(key.acquire(1, { isolate: "B", recent: 100 }).lease?.durationMs).toBe(500);
 });
 
 it("a lease is granted to an isolate with three recent requests that wants one, but a first one only with more than four", () => {
@@ -204,7 +204,7 @@ it("a lease is granted to an isolate with three recent requests that wants one, 
 it("while 90 times the recent requests of all isolates are left in both windows, leases last 3.5 s from 2.1 recent requests on", () => {
   const granted = (left: number, recent: number, { ofOthers = 0, limit = 1_000, leftMs = 60_000 } = {}) => {
     const key = newKey({ minute: limit, day: 100_000 }, MINUTE_MS + 60_000 - leftMs);
-    key.acquire(limit - 1 - left, { client: "B", recent: ofOthers, wantsLease: false });
+    key.acquire(limit - 1 - left, { isolate: "B", recent: ofOthers, wantsLease: false });
     const { durationMs, size } = key.acquire(1, { recent }).lease ?? {};
     return [durationMs, size];
   };
@@ -234,7 +234,7 @@ it("a lease of a key that was far from its limit is followed by one of 2 s, and 
 it("isolates that share the last quarter of a minute's limit get no lease, and one that was alone for 4 s does", () => {
   const hasLease = (left: number, aloneMs: number) => {
     const key = newKey({ minute: 400, day: 10_000 });
-    key.acquire(399 - left, { client: "B", recent: 1 });
+    key.acquire(399 - left, { isolate: "B", recent: 1 });
     key.nowMs += aloneMs;
     return key.acquire(1, { recent: 10 }).lease !== undefined;
   };
@@ -249,7 +249,7 @@ it("a renewed lease keeps its id and what is used of it meanwhile, and only what
   expect([first?.id, lease?.id]).toEqual([30, 30]);
   // It has as many unused requests as before.
   expect(lease?.size).toBe((first?.size ?? 0) + 40);
-  expect(key.acquire(0, { client: "B" }).leased.minute).toBe(first?.size);
+  expect(key.acquire(0, { isolate: "B" }).leased.minute).toBe(first?.size);
   expect(shortest(key.quota.counts).used).toBe(1 + (lease?.size ?? 0));
   expect(key.usedAfter({ lease: { id: 30, used: 70, isOver: true } })).toEqual([71, 71]);
   // It is credited once.
@@ -277,7 +277,7 @@ it("a report that names more used requests of a lease than the object knows of c
 
 it("a lease that the next call of its isolate does not name is credited, and those of others are not", () => {
   const key = newKey({ minute: 1_000, day: 10_000 });
-  const other = key.acquire(1, { client: "B", ...HOT }).lease?.size ?? 0;
+  const other = key.acquire(1, { isolate: "B", ...HOT }).lease?.size ?? 0;
   key.acquire(1, HOT);
   const used = 2 + other;
   expect(key.usedAfter({})).toEqual([used, used]);
@@ -295,7 +295,7 @@ function newLeasedKey(nowMs = MINUTE_MS, day = 10_000) {
 it("requests are undecided only if an outstanding lease can make room for them, in the minute's last 5 s all that don't fit", () => {
   const decided = (leftMs: number) => {
     const key = newLeasedKey(MINUTE_MS + 60_000 - leftMs);
-    return outcome(key.acquire(120, { client: "B" }));
+    return outcome(key.acquire(120, { isolate: "B" }));
   };
   // Nobody waits if there is no lease.
   expect(outcome(newKey({ minute: 10, day: 99 }, MINUTE_MS + 59_000).acquire(12))).toEqual({
@@ -311,7 +311,7 @@ it("requests are undecided only if an outstanding lease can make room for them, 
 it("requests that had to wait in the last 5 s of a minute find its room in the next one: no lease is granted for 5 s", () => {
   const hasLease = (leftMs: number, nextMs: number) => {
     const key = newLeasedKey(MINUTE_MS + 60_000 - leftMs);
-    key.acquire(90, { client: "B" });
+    key.acquire(90, { isolate: "B" });
     key.nowMs = MINUTE_MS + 60_000 + nextMs;
     return key.acquire(1, HOT).lease !== undefined;
   };
@@ -320,11 +320,11 @@ it("requests that had to wait in the last 5 s of a minute find its room in the n
 
 it("undecided requests are to be sent again when the lease has ended, until its report is 50 ms late, and are refused after 3 s", () => {
   const key = newLeasedKey();
-  const durationMs = key.quota.clients.get("A")?.lease?.durationMs ?? 0;
-  key.acquire(50, { client: "B" });
+  const durationMs = key.quota.isolates.get("A")?.lease?.durationMs ?? 0;
+  key.acquire(50, { isolate: "B" });
   const at = (ms: number) => {
     key.nowMs = MINUTE_MS + durationMs + ms;
-    const { refused, retryMs = 0 } = key.acquire(1, { client: "B" });
+    const { refused, retryMs = 0 } = key.acquire(1, { isolate: "B" });
     return refused === 1 ? "refused" : retryMs - MINUTE_MS;
   };
   expect([-1, 0, 49, 50].map(at)).toEqual([durationMs, durationMs, durationMs, 60_000]);
@@ -337,13 +337,13 @@ it("a lease delays a refusal only in the windows that it was granted in, and onl
   const afterMinute = (day: number, requests: number) => {
     const key = newLeasedKey(MINUTE_MS + 59_000, day);
     key.nowMs += 1_000;
-    key.acquire(requests, { client: "B" });
-    return key.acquire(1, { client: "B" });
+    key.acquire(requests, { isolate: "B" });
+    return key.acquire(1, { isolate: "B" });
   };
   // Only the new minute is used up; only the day is.
   expect([afterMinute(10_000, 101), afterMinute(151, 100)].map(({ refused }) => refused)).toEqual([1, 0]);
   expect(newLeasedKey().acquire(0, { lease: { id: 10, used: 0, isOver: false } }).leased.minute).toBe(0);
-  expect(newLeasedKey().acquire(0, { client: "B" }).leased).toEqual({ minute: 50, day: 50 });
+  expect(newLeasedKey().acquire(0, { isolate: "B" }).leased).toEqual({ minute: 50, day: 50 });
 });
 
 it("a repeated call gets the same result and is charged once, also if it was admitted in part", () => {
@@ -418,7 +418,7 @@ it("the busiest minute has all requests of its minute, also those reported in th
   const key = newKey({ minute: 60, day: 1_000 }, MINUTE_MS + 59_000);
   key.acquire(1, HOT);
   key.nowMs += 1_000;
-  key.acquire(3, { client: "B" });
+  key.acquire(3, { isolate: "B" });
   const decisions = [{ ...DECISION, number: 11, refusedBy: { minute: 4 } }];
   key.acquire(1, { lease: { id: 10, used: 7, isOver: true }, decisions });
   const busiest = () => daysOf(key.quota.totals)[0]?.busiest.minute;
@@ -435,7 +435,7 @@ it("an isolate is forgotten after 60 s without a call", () => {
     const key = newKey({ minute: 100, day: 1_000 });
     key.acquire(1, { number: 10 });
     key.nowMs += ms;
-    key.acquire(1, { client: "B" });
+    key.acquire(1, { isolate: "B" });
     key.acquire(1, { number: 10 });
     return longest(key.quota.counts).used;
   };
@@ -453,8 +453,8 @@ it("every change raises the revision, at least to the current time; a call witho
 
 it("an isolate's share is its part of the requests of the last minute, without half of those that its call has just reported", () => {
   const key = newKey({ minute: 1_000, day: 10_000 });
-  const shareOf = (client: string, requests: number) =>
-    key.acquire(requests, { client, wantsLease: false }).share?.toFixed(3);
+  const shareOf = (isolate: string, requests: number) =>
+    key.acquire(requests, { isolate, wantsLease: false }).share?.toFixed(3);
   expect([shareOf("A", 0), shareOf("A", 6)]).toEqual(["1.000", "1.000"]);
   expect(shareOf("B", 4)).toBe((2 / 8).toFixed(3));
   key.nowMs += 30_000;
@@ -466,7 +466,7 @@ it("an isolate's share is its part of the requests of the last minute, without h
 
 it("an isolate's share counts what it has used of its lease, and what it has decided by itself", () => {
   const key = newKey({ minute: 1_000, day: 10_000 });
-  key.acquire(10, { client: "B" });
+  key.acquire(10, { isolate: "B" });
   const { lease } = acquireAsBefore(key, { ...HOT });
   assert(lease);
   const decisions = [{ ...DECISION, number: 45, admitted: 2, refusedBy: { minute: 3 } }];
@@ -486,7 +486,7 @@ it("a call that says nothing of its lease gets no other one, and what was leased
 
 it("a call that does not say whose it is is counted each time, and not remembered", () => {
   const key = newKey({ minute: 300, day: 1_000 });
-  const nobody = { client: "", number: 1, wantsLease: false };
+  const nobody = { isolate: "", number: 1, wantsLease: false };
   expect([key.acquire(2, nobody).admitted, key.acquire(2, nobody).admitted]).toEqual([2, 2]);
-  expect([shortest(key.quota.counts).used, key.quota.clients.size]).toEqual([4, 0]);
+  expect([shortest(key.quota.counts).used, key.quota.isolates.size]).toEqual([4, 0]);
 });

@@ -17,7 +17,7 @@ let number = 0;
 /** The quota after a call of an isolate. */
 function call(quota: Quota, rest: Partial<AcquireRequest> = {}, nowMs = MINUTE_MS, limits = LIMITS): Quota {
   number += 1;
-  return acquire(quota, limits, { ...NO_REQUESTS, client: "A", number, ...rest }, nowMs).quota;
+  return acquire(quota, limits, { ...NO_REQUESTS, isolate: "A", number, ...rest }, nowMs).quota;
 }
 const used = ({ counts }: Quota) => Object.values(counts).map((each) => each.used);
 
@@ -37,14 +37,14 @@ it("a twentieth of the minute's limit is reserved, at most a quarter of what is 
 function newKey() {
   const quota = call(UNUSED, { requests: 40, recent: 8, wantsLease: true });
   const stored = reserve(quota, LIMITS, RESERVED_SHARE);
-  const lease = quota.clients.get("A")?.lease;
+  const lease = quota.isolates.get("A")?.lease;
   if (lease === undefined) throw new Error("no lease");
   return { quota, stored, lease };
 }
 
 it("requests are covered while they are not more than was reserved, in either window", () => {
   const { quota, stored } = newKey();
-  const after = (requests: number) => call(quota, { client: "B", requests });
+  const after = (requests: number) => call(quota, { isolate: "B", requests });
   expect([1, 5, 6].map((requests) => covers(stored, after(requests)))).toEqual([true, true, false]);
   for (const name of ["minute", "day"] as const) {
     const { counts } = after(5);
@@ -60,16 +60,16 @@ it("what has come back of a stored lease can't be used before it is stored: it w
   const back = call(quota, { lease: { id: lease.id, used: 1, isOver: true } });
   expect([used(back), covers(stored, back)]).toEqual([[41, 41], true]);
   // Of the reservation, the lease's one request is used.
-  const after = (requests: number) => call(back, { client: "B", requests });
+  const after = (requests: number) => call(back, { isolate: "B", requests });
   expect([4, 5].map((requests) => covers(stored, after(requests)))).toEqual([true, false]);
 });
 
 it("a lease, its renewal and its return are part of what was reserved", () => {
   const { quota, stored } = newKey();
-  const leased = call(quota, { client: "B", requests: 1, recent: 20, wantsLease: true });
-  const { id = 0, size = 0 } = leased.clients.get("B")?.lease ?? {};
+  const leased = call(quota, { isolate: "B", requests: 1, recent: 20, wantsLease: true });
+  const { id = 0, size = 0 } = leased.isolates.get("B")?.lease ?? {};
   expect([size > 0, covers(stored, leased)]).toEqual([true, size <= 4]);
-  const back = call(leased, { client: "B", lease: { id, used: 1, isOver: true } });
+  const back = call(leased, { isolate: "B", lease: { id, used: 1, isOver: true } });
   expect([used(back)[0], covers(stored, back)]).toEqual([(used(quota)[0] ?? 0) + 2, true]);
 });
 
@@ -86,14 +86,14 @@ it("a new minute, a new day, and a late report to an earlier day are not covered
   for (const endMs of [MINUTE_MS + 60_000, Date.UTC(2026, 10, 21)]) {
     const before = call(UNUSED, { requests: 40 }, endMs - 1);
     const isCovered = (atMs: number) =>
-      covers(reserve(before, LIMITS, RESERVED_SHARE), call(before, { client: "B", requests: 1 }, atMs));
+      covers(reserve(before, LIMITS, RESERVED_SHARE), call(before, { isolate: "B", requests: 1 }, atMs));
     expect([endMs - 1, endMs].map(isCovered)).toEqual([true, false]);
   }
   const tomorrow = call(quota, { requests: 1 }, MINUTE_MS + DAY_MS);
   const late = { number: 99, admitted: 0, refusedBy: { minute: 1 }, atMs: MINUTE_MS };
   const reserved = reserve(tomorrow, LIMITS, RESERVED_SHARE);
   const report = (atMs: number) =>
-    call(tomorrow, { client: "B", decisions: [{ ...late, atMs }] }, MINUTE_MS + DAY_MS);
+    call(tomorrow, { isolate: "B", decisions: [{ ...late, atMs }] }, MINUTE_MS + DAY_MS);
   expect([MINUTE_MS, MINUTE_MS + DAY_MS].map((atMs) => covers(reserved, report(atMs)))).toEqual([
     false,
     true,
@@ -102,9 +102,9 @@ it("a new minute, a new day, and a late report to an earlier day are not covered
 
 it("what is stored has a higher revision than all that it covers, for twenty seconds", () => {
   const { quota, stored } = newKey();
-  const next = call(quota, { client: "B", requests: 1 }, MINUTE_MS + 19_999);
+  const next = call(quota, { isolate: "B", requests: 1 }, MINUTE_MS + 19_999);
   expect(covers(stored, next)).toBe(true);
-  expect(covers(stored, call(quota, { client: "B", requests: 1 }, MINUTE_MS + 20_000))).toBe(false);
+  expect(covers(stored, call(quota, { isolate: "B", requests: 1 }, MINUTE_MS + 20_000))).toBe(false);
   expect(covers(stored, { ...next, revision: stored.revision })).toBe(false);
   // What is stored exactly covers no change.
   expect(covers(quota, { ...quota, revision: quota.revision + 1 })).toBe(false);

@@ -3,9 +3,9 @@
 
 import { env } from "cloudflare:workers";
 import { assert, expect, it } from "vitest";
-import { MAX_REPLACED_SECRETS } from "../../src/keys/record.ts";
+import { MAX_REPLACED_SECRETS } from "../../src/keys/key.ts";
 import { keyIdOf } from "../../src/keys/secret.ts";
-import { findRecord } from "../../src/keys/store.ts";
+import { findKey } from "../../src/keys/store.ts";
 import { sha256 } from "../../src/lib/sha256.ts";
 import {
   endGraces,
@@ -24,7 +24,7 @@ const database = env.KEYS_DB;
 const ends = (...all: string[]) =>
   Promise.all(
     all.map(async (secret) => {
-      const record = await findRecord(database, keyIdOf(secret) ?? "");
+      const record = await findKey(database, keyIdOf(secret) ?? "");
       return record?.secrets.find(({ hash }) => hash === sha256(secret))?.goodUntilMs;
     }),
   );
@@ -55,7 +55,7 @@ it("a key keeps at most 20 replaced secrets, those that end last, however often 
     secrets.push(await rotate(id, 100_000 + rotation * 1_000));
   const kept = Array.from({ length: 20 }, (_, index) => Date.now() + 101_000 + index * 1_000);
   expect(await ends(...secrets)).toEqual([undefined, ...kept, null]);
-  expect((await findRecord(database, id))?.secrets).toHaveLength(1 + MAX_REPLACED_SECRETS);
+  expect((await findKey(database, id))?.secrets).toHaveLength(1 + MAX_REPLACED_SECRETS);
 });
 
 it.each(["revoked", "expired"] as const)(
@@ -103,14 +103,14 @@ it.each([
     const ann = { ...operator(), by: "Ann", confirmedHash };
     const rotated = await rotateKey(database, id, 100_000, { ...operator(), by: "Jo", confirmedHash });
     assert(rotated.ok);
-    const before = [await findRecord(database, id), await listChanges(database, id, 9)];
+    const before = [await findKey(database, id), await listChanges(database, id, 9)];
     const refused = await change(database, id, ann);
     expect(refused).toMatchObject({
       ok: false,
       problem: "rotated",
       rotation: { by: "Jo", atMs: Date.now() },
     });
-    expect([await findRecord(database, id), await listChanges(database, id, 9)]).toEqual(before);
+    expect([await findKey(database, id), await listChanges(database, id, 9)]).toEqual(before);
     expect(await ends(secret, rotated.secret)).toEqual([Date.now() + 100_000, null]);
   },
 );

@@ -1,7 +1,7 @@
 // Responses when a database or the object of a key fails. The bindings are real, behind stubs that throw, hang, or execute a call and
 // lose its result. One table has each binding, caller, fault and operation; a full database follows. The rules of retries, of local
-// decisions, and of how long a record is used have tests in test/unit: statements.test.ts, key-state.test.ts, key-client.test.ts and
-// record-reader.test.ts. Clients that disconnect need a socket: test/e2e/disconnects.
+// decisions, and of how long a record is used have tests in test/unit: statements.test.ts, key-state.test.ts, key-calls.test.ts and
+// key-reader.test.ts. Clients that disconnect need a socket: test/e2e/disconnects.
 
 import { evictDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";

@@ -1,5 +1,5 @@
 // How old what a client sees may be: pets with a lagging replica, and changes of keys, which are read at the primary. test/unit/
-// known-keys.test.ts has new secrets, bans.test.ts lifted bans, test/unit/record-reader.test.ts and the simulation how long a record is used.
+// known-keys.test.ts has new secrets, bans.test.ts lifted bans, test/unit/key-reader.test.ts and the simulation how long a record is used.
 
 import { env } from "cloudflare:workers";
 import { assert, expect, it } from "vitest";

@@ -45,9 +45,9 @@ it("of a quiet key, writes one value per change, none without one, and the alarm
   const { id, object } = await newObject();
   await runInDurableObject(object, async (instance: ApiKey, { storage }) => {
     const [put, setAlarm] = [vi.spyOn(storage.kv, "put"), vi.spyOn(storage, "setAlarm")];
-    const first = batch(1, { client: "isolate", recent: 20 });
+    const first = batch(1, { isolate: "isolate", recent: 20 });
     const lease = { id: 1, used: 0, isOver: true };
-    const report = { client: "isolate", lease, wantsLease: false };
+    const report = { isolate: "isolate", lease, wantsLease: false };
     const writes: number[] = [];
     // The second is a repeated call; the third and the last report what is known.
     for (const call of [
@@ -122,9 +122,9 @@ it("a crash costs at most the reservation, and operators see what the object the
 
 it("what a call has taken back is not taken back once more after a crash, if the call is repeated", async () => {
   const { id, object } = await newObject();
-  const lost = batch(10, { client: "isolate", wantsLease: false });
+  const lost = batch(10, { isolate: "isolate", wantsLease: false });
   const decisions = [{ number: lost.number, atMs: Date.now(), admitted: 0, refusedBy: { minute: 10 } }];
-  const report = (number: number) => batch(0, { client: "isolate", number, decisions, wantsLease: false });
+  const report = (number: number) => batch(0, { isolate: "isolate", number, decisions, wantsLease: false });
   const admit = async (requests: number) =>
     (await acquire(id, batch(requests, { wantsLease: false }))).admitted;
   for (const requests of [30, 5, 5, 5]) expect(await admit(requests)).toBe(requests);
@@ -148,7 +148,7 @@ it("an object that was replaced admits no more than it had reserved, and nothing
     };
     // The last one is granted a lease, which is not stored.
     for (const requests of [10, 4, 2, 2, 2]) await ask(old, batch(requests));
-    const isolate = batch(0, { client: "isolate", recent: 20 });
+    const isolate = batch(0, { isolate: "isolate", recent: 20 });
     const { lease, revision } = await ask(old, isolate);
     assert(lease !== undefined);
     const successor = new ApiKey(context, env);
@@ -456,7 +456,7 @@ it("usage of a key whose row was lost is recorded under its id, by an alarm that
   await acquire(id, batch(2));
   await env.KEYS_DB.prepare("DELETE FROM keys WHERE id = ?1").bind(id).run();
   pass(60_000);
-  expect(await object.acquire(batch(1))).toMatchObject({ record: null });
+  expect(await object.acquire(batch(1))).toMatchObject({ key: null });
   await runInDurableObject(object, async (_: ApiKey, context) => {
     Object.defineProperty(context.id, "name", { value: undefined });
     await new ApiKey(context, env).alarm();

@@ -6,7 +6,7 @@ import { env } from "cloudflare:workers";
 import { assert, expect, it, vi } from "vitest";
 import { HEADER } from "../../src/http/header-names.ts";
 import { MESSAGES } from "../../src/http/messages.ts";
-import type { SecretProblem } from "../../src/keys/record.ts";
+import type { SecretProblem } from "../../src/keys/key.ts";
 import { keyIdOf, newKeyId, newSecret } from "../../src/keys/secret.ts";
 import { revokeKey, rotateKey, suspendKey } from "../../src/operators/admin.ts";
 import { encodeCursor } from "../../src/pets/cursor.ts";
@@ -153,7 +153,7 @@ it.each([
     const cause = expect.stringContaining(`the key ${id} has no limits: its plan, ${plan}, ${why}`);
     const failures = [{ event: "database_unavailable", cause }];
     const lines = takeLogLines();
-    expect(lines).toContainEqual({ event: "record_not_read", keyId: id, cause });
+    expect(lines).toContainEqual({ event: "key_not_read", keyId: id, cause });
     expect(lines.at(-1)).toMatchObject({ event: "request", failures });
     // The same without the key's object.
     interceptCalls(id, () => Promise.reject(new Error("a test")));

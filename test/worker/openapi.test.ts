@@ -133,7 +133,7 @@ function forAny(id: DocumentedId): Record<string, Provocation> {
     },
     // A fault of the code, because every fault of a database or of the object is a 503 where all operations need it.
     "500 fault": (user) => {
-      vi.spyOn(KnownKeys.prototype, "peek").mockImplementationOnce(() => {
+      vi.spyOn(KnownKeys.prototype, "peekCaller").mockImplementationOnce(() => {
         throw new Error("a fault");
       });
       return request(id, TRACED, user.call);

@@ -225,7 +225,7 @@ it("GET /v1/usage is not decided, and shows the calls of the object, of which th
 
 it("a request that waits for a lease of another isolate shows each of its calls", async () => {
   client = await newClient({ plan: "enterprise", limits: { minute: 20, day: 100 } });
-  const other = { client: "other" };
+  const other = { isolate: "other" };
   const { lease } = await acquire(client.id, batch(1, { ...other, recent: 20 }));
   assert(lease !== undefined);
   await acquire(client.id, batch(19 - lease.size));
@@ -361,7 +361,7 @@ it("every error has it", async () => {
     await post(REX, { "Content-Type": "text/plain" }),
     await post(`{"name":"Mimi","categoryId":1}`, once),
   ];
-  vi.spyOn(KnownKeys.prototype, "peek").mockImplementationOnce(() => {
+  vi.spyOn(KnownKeys.prototype, "peekCaller").mockImplementationOnce(() => {
     throw new Error("a fault");
   });
   answers.push(await send("/v1/pets"));

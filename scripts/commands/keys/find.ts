@@ -1,7 +1,7 @@
 // ./petstore keys find: says whose keys are, and whether they work, also of those that a rotation has replaced. Keys are read from standard
 // input, because arguments are kept in the shell's history and shown to other users of the machine.
 
-import { problemOf, type SecretProblem } from "../../../src/keys/record.ts";
+import { problemOf, type SecretProblem } from "../../../src/keys/key.ts";
 import { sha256 } from "../../../src/lib/sha256.ts";
 import { lastFourOf } from "../../../src/operators/changes.ts";
 import { findGraceEnds, type ListedKey, listKeys } from "../../../src/operators/records.ts";

@@ -1,8 +1,8 @@
 // ./petstore keys rotate: replaces a key by a new one with the same ID, and prints it once. Or several keys, each in a step of its own: what
 // ends the command between making and printing a key, such as kill -9, hides that one only.
 
-import { stateOf } from "../../../src/keys/record.ts";
-import { RECORD_MS } from "../../../src/limits/index.ts";
+import { stateOf } from "../../../src/keys/key.ts";
+import { KEY_MS } from "../../../src/limits/index.ts";
 import { type Operator, rotateKey } from "../../../src/operators/admin.ts";
 import type { ListedKey } from "../../../src/operators/records.ts";
 import { changeIds, refusal } from "../../keys/change.ts";
@@ -37,7 +37,7 @@ export default defineCommand({
 async function rotateSeveral(io: Io, options: RotateOptions): Promise<void> {
   if (options.json) throw new UsageError("rotate - prints lines of CSV, each at once: leave out --json");
   const graceMs = options.grace * 1000;
-  const end = graceMs < RECORD_MS ? IN_FORCE : `at ${formatTime(Date.now() + graceMs)} at the earliest`;
+  const end = graceMs < KEY_MS ? IN_FORCE : `at ${formatTime(Date.now() + graceMs)} at the earliest`;
   const change = {
     done: "Rotated",
     effect: (keys: string) => `The current keys of ${keys} stop working everywhere ${end}.`,
@@ -65,7 +65,7 @@ function rotateOne(io: Io, options: RotateOptions, id: string): Promise<void> {
     const graceEndMs = nowMs + graceMs;
     const untilMs = Math.min(graceEndMs, before.expiresAtMs ?? Number.POSITIVE_INFINITY);
     // Isolates cache a key for longer than a shorter grace lasts.
-    const end = graceMs < RECORD_MS ? IN_FORCE : `at ${formatTime(untilMs)}`;
+    const end = graceMs < KEY_MS ? IN_FORCE : `at ${formatTime(untilMs)}`;
     const { graceUntilMs } = before;
     const ending =
       graceUntilMs !== null && graceUntilMs > graceEndMs

@@ -20,8 +20,8 @@ export type Caller<Key, Problem extends string> =
 export interface Recorder {
   /** The request has been decided now, in one of the ways of DECIDED_BY. `hasKey`: its key is valid. */
   decided(by: string, hasKey: boolean): void;
-  /** A hop that began at `sentMs` (Unix time) has ended now. `recordMs`: how long the object has waited for the record meanwhile. */
-  hop(to: "object" | "keys", sentMs: number, recordMs?: number): void;
+  /** A hop that began at `sentMs` (Unix time) has ended now. `loadMs`: how long the object has waited for the key meanwhile. */
+  hop(to: "object" | "keys", sentMs: number, loadMs?: number): void;
 }
 
 /** A request with a secret. */

@@ -1,5 +1,5 @@
-// All that an isolate knows of one key, with every rule for it: the record, the object's last status, a lease, decisions that the object
-// does not know yet, the requests that wait, and the call under way. Methods get the time, and none waits or calls: key-client.ts does.
+// All that an isolate knows of one key, with every rule for it: the key, the object's last status, a lease, decisions that the object
+// does not know yet, the requests that wait, and the call under way. Methods get the time, and none waits or calls: key-calls.ts does.
 // Times are the isolate's (Unix time) unless they are said to be the object's.
 
 import { DeadlineExceeded } from "../../lib/deadline.ts";
@@ -10,14 +10,14 @@ import { hasSecret, type KeyPolicy, readKeyBy, type Terms, termsOf } from "../po
 import {
   type AcquireAnswer,
   type AcquireRequest,
+  type KeyAnswer,
   LATE_MS,
   type Lease,
   type LocalDecision,
   MAX_WAIT_MS,
   RATE_MS,
-  type RecordAnswer,
   type Status,
-  type UsableRecord,
+  type UsableKey,
 } from "../protocol.ts";
 import {
   add,
@@ -45,8 +45,8 @@ import {
 import { CALL_DEADLINE_MS } from "./call-object.ts";
 import type { Recorder } from "./caller.ts";
 
-/** A record in use is renewed after this share of its time. More: requests that wait for it; less: more calls. */
-const RENEW_RECORD_SHARE = 1 / 2;
+/** A key in use is renewed after this share of its time. More: requests that wait for it; less: more calls. */
+const RENEW_KEY_SHARE = 1 / 2;
 
 /** A request renews a lease so long before its end: a share of its time, 1½ calls, a reserve. More: more calls; less: waits for the next. */
 const RENEW_SHARE = 1 / 10;
@@ -110,7 +110,7 @@ export interface Waiter<Key> {
   /** The hash of a secret that the isolate can't judge, until the object says that it is valid. */
   secret?: string | undefined;
   /** What the object has said of the secret. */
-  answer?: RecordAnswer<Key>;
+  answer?: KeyAnswer<Key>;
   outcome?: Outcome;
 }
 
@@ -134,8 +134,8 @@ export function patienceMs(arrivedMs: number, nowMs: number, maxMs = MAX_WAIT_MS
 export class KeyState<Key extends object> {
   /** Under which the object knows this isolate. */
   readonly id: string;
-  #record: { record: Key | null; renewMs: number } & Loan = { record: null, renewMs: 0, ...OVER };
-  /** Of the last record, also of a key that was deleted since. Without one, there is no room. */
+  #key: { key: Key | null; renewMs: number } & Loan = { key: null, renewMs: 0, ...OVER };
+  /** Of the last key, also of a key that was deleted since. Without one, there is no room. */
   #terms: Terms;
   #status: KnownStatus | undefined;
   #lease: HeldLease | undefined;
@@ -181,28 +181,28 @@ export class KeyState<Key extends object> {
     this.#random = random;
   }
 
-  // The record.
+  // The key.
 
-  /** The record, if it may be used. */
-  recordAt(nowMs: number): Key | undefined {
-    return leftOf(this.#record, nowMs) > 0 ? (this.#record.record ?? undefined) : undefined;
+  /** The key, if it may be used. */
+  peekKey(nowMs: number): Key | undefined {
+    return leftOf(this.#key, nowMs) > 0 ? (this.#key.key ?? undefined) : undefined;
   }
 
-  /** Whether this was a secret of the key when the isolate last had a record. */
+  /** Whether this was a secret of the key when the isolate last had a key. */
   hadSecret(secret: string): boolean {
-    return hasSecret(this.#policy, this.#record.record, secret);
+    return hasSecret(this.#policy, this.#key.key, secret);
   }
 
-  /** Takes a record that was asked for at `sentMs`, unless the one that is held may be used for longer. */
-  learnRecord({ record, usableMs }: UsableRecord<Key>, sentMs: number, nowMs: number): void {
+  /** Takes a key that was asked for at `sentMs`, unless the one that is held may be used for longer. */
+  learnKey({ key, usableMs }: UsableKey<Key>, sentMs: number, nowMs: number): void {
     const loan = lend(sentMs, usableMs);
-    if (this.recordAt(nowMs) !== undefined && loan.untilMs < this.#record.untilMs) {
+    if (this.peekKey(nowMs) !== undefined && loan.untilMs < this.#key.untilMs) {
       // While the keys database fails, an answer brings no better one. The next request need not ask again at once.
-      this.#record.renewMs = leftOf(this.#record, nowMs) * RENEW_RECORD_SHARE;
+      this.#key.renewMs = leftOf(this.#key, nowMs) * RENEW_KEY_SHARE;
       return;
     }
-    this.#record = { record, renewMs: usableMs * RENEW_RECORD_SHARE, ...loan };
-    if (record !== null) this.#terms = termsOf(this.#policy, record);
+    this.#key = { key, renewMs: usableMs * RENEW_KEY_SHARE, ...loan };
+    if (key !== null) this.#terms = termsOf(this.#policy, key);
   }
 
   // The status.
@@ -290,15 +290,15 @@ export class KeyState<Key extends object> {
     return decision.admitted ? { ...decision, windows } : decision;
   }
 
-  /** What is known at `nowMs`, for an answer that does not say it. A secret that the isolate can't judge needs the record of an answer. */
+  /** What is known at `nowMs`, for an answer that does not say it. A secret that the isolate can't judge needs the key of an answer. */
   knownAt(nowMs: number, secret?: string): Known<Key> {
     const { revision = 0, windows: counts = this.#unused } = this.#status ?? {};
     const atMs = this.#objectMs(nowMs);
     return {
       readKey: readKeyBy(this.#policy),
-      record: secret === undefined ? this.recordAt(nowMs) : undefined,
-      statusBy: (record) => {
-        const limits = record === null ? this.#terms.limits : this.#policy.limitsOf(record);
+      key: secret === undefined ? this.peekKey(nowMs) : undefined,
+      statusBy: (key) => {
+        const limits = key === null ? this.#terms.limits : this.#policy.limitsOf(key);
         return { revision, nowMs: atMs, windows: rollOver(withLimits(counts, limits), atMs), leased: NONE };
       },
     };
@@ -312,8 +312,8 @@ export class KeyState<Key extends object> {
     this.#noteArrival(nowMs);
     const decision = this.decideAtOnce(nowMs) ?? (isAlone ? this.decideAlone(nowMs) : undefined);
     if (decision === undefined || this.#pauseMs(REQUEST_CALLS, nowMs) > 0) return { decision, isDue: false };
-    const isRecordDue = leftOf(this.#record, nowMs) <= this.#record.renewMs;
-    return { decision, isDue: isRecordDue || (decision.admitted && this.#isLeaseDue(nowMs)) };
+    const isKeyDue = leftOf(this.#key, nowMs) <= this.#key.renewMs;
+    return { decision, isDue: isKeyDue || (decision.admitted && this.#isLeaseDue(nowMs)) };
   }
 
   #noteArrival(nowMs: number): void {
@@ -484,7 +484,7 @@ export class KeyState<Key extends object> {
     const waiters = this.#waiters.filter((each) => each.secret === undefined || each.secret === secret);
     const [first] = waiters;
     const request: AcquireRequest = {
-      client: this.id,
+      isolate: this.id,
       number: this.#newNumber(),
       revision: this.#status?.revision ?? 0,
       requests: waiters.length,
@@ -516,7 +516,7 @@ export class KeyState<Key extends object> {
   endCall(call: Call<Key>, answer: AcquireAnswer<Key>, nowMs: number): HeldLease | undefined {
     // Otherwise it was given up.
     if (this.#call !== call) return undefined;
-    if (answer.result === undefined && answer.record !== null && call.request.secret === undefined) {
+    if (answer.result === undefined && answer.key !== null && call.request.secret === undefined) {
       this.failCall(call, new Error("the object has not counted a valid call"), nowMs);
       return undefined;
     }
@@ -583,7 +583,7 @@ export class KeyState<Key extends object> {
   }
 
   /**
-   * After a failed call, decides requests: if the object has no record that tells of the call's secret, those with that secret; if only the
+   * After a failed call, decides requests: if the object has no key that tells of the call's secret, those with that secret; if only the
    * call's first request could wait no longer, those that can't either; otherwise all.
    */
   failCall(call: Call<Key>, failure: unknown, nowMs: number): void {
@@ -599,7 +599,7 @@ export class KeyState<Key extends object> {
   // Decisions without the object, because it can't be reached. Each isolate admits its share of what is left, so together they admit about
   // the limit.
 
-  /** Decides a request that could not ask the object about its secret, with a record from the primary. */
+  /** Decides a request that could not ask the object about its secret, with a key from the primary. */
   decideAlone(nowMs: number): Decision {
     const waiter: Waiter<Key> = { arrivedMs: nowMs };
     this.#decideWithout([waiter], undefined, nowMs);

@@ -1,4 +1,4 @@
-// What an isolate knows of keys: clients of their objects, and secrets that don't exist. It identifies the caller of a request, and
+// What an isolate knows of keys: those that it has asked about, and secrets that don't exist. It identifies the caller of a request, and
 // counts the request, by one call if the isolate does not know the key.
 
 import { BoundedMap } from "../../lib/bounded-map.ts";
@@ -8,16 +8,16 @@ import type { Runtime } from "../../lib/runtime.ts";
 import { SingleFlight } from "../../lib/single-flight.ts";
 import { LimiterUnavailable } from "../errors.ts";
 import { hasSecret } from "../policy.ts";
-import { MAX_WAIT_MS, RECORD_MS } from "../protocol.ts";
+import { KEY_MS, MAX_WAIT_MS } from "../protocol.ts";
 import type { Decision } from "../windows.ts";
 import type { Caller, Credential, KeyRequest } from "./caller.ts";
-import { type Answered, KeyClient, type KeysOptions } from "./key-client.ts";
+import { type Answered, KeyCalls, type KeysOptions } from "./key-calls.ts";
 import { patienceMs } from "./key-state.ts";
 import { EVERYWHERE, LookupThrottle, type Verdict } from "./lookup-throttle.ts";
 
 /** Together about 5 MB of the 128 that an isolate has; ten times that if all of them have much to report. */
-const MAX_CLIENTS = 5_000;
-/** Clients of keys that are not known to exist: a flood of guesses evicts only these. */
+const MAX_KEYS = 5_000;
+/** Keys that are not known to exist: a flood of guesses evicts only these. */
 const MAX_STRANGERS = 1_000;
 /** Secrets, and ids and hashes that don't exist: together about 7 MB. */
 const MAX_SECRETS = 10_000;
@@ -34,11 +34,11 @@ export class KnownKeys<Key extends object, Problem extends string> {
   readonly #options: KeysOptions<Key, Problem>;
   readonly #runtime: Runtime;
   /**
-   * Clients of keys' objects. The oldest is evicted first, however much it is used: for this isolate its key is then new. Its timers still
+   * Known keys. The oldest is evicted first, however much it is used: for this isolate its key is then new. Its timers still
    * report its lease and decisions, unless an outage lasts longer than they do.
    */
-  readonly #clients = new BoundedMap<string, KeyClient<Key>>(MAX_CLIENTS);
-  readonly #strangers = new BoundedMap<string, KeyClient<Key>>(MAX_STRANGERS);
+  readonly #calls = new BoundedMap<string, KeyCalls<Key>>(MAX_KEYS);
+  readonly #strangers = new BoundedMap<string, KeyCalls<Key>>(MAX_STRANGERS);
   /** By secret: with hashing and its checks, a hot request takes a sixth more processor time. */
   readonly #credentials = new BoundedMap<string, Credential>(MAX_SECRETS);
   /** Ids and hashes that don't exist. */
@@ -64,10 +64,10 @@ export class KnownKeys<Key extends object, Problem extends string> {
   }
 
   /** The caller, as far as this isolate knows; undefined if it has to ask. */
-  peek(credential: Credential, nowMs: number): Caller<Key, Problem> | undefined {
+  peekCaller(credential: Credential, nowMs: number): Caller<Key, Problem> | undefined {
     const { id, hash } = credential;
-    const record = this.#find(id)?.state.recordAt(this.#runtime.now());
-    if (this.#has(record, hash)) return this.#callerOf(credential, record, nowMs);
+    const key = this.#find(id)?.state.peekKey(this.#runtime.now());
+    if (this.#has(key, hash)) return this.#callerOf(credential, key, nowMs);
     return this.#isUnknown(id) || this.#isUnknown(hash) ? UNKNOWN : undefined;
   }
 
@@ -81,61 +81,59 @@ export class KnownKeys<Key extends object, Problem extends string> {
    * in good faith: neither its address nor the isolate has as many unknown keys as one address may have in a minute.
    */
   isNew({ credential: { id }, buckets, arrivedMs }: KeyRequest): boolean {
-    const isStranger = this.#find(id)?.state.recordAt(arrivedMs) === undefined;
+    const isStranger = this.#find(id)?.state.peekKey(arrivedMs) === undefined;
     return isStranger && this.#throttle.hasRoom([...buckets(), EVERYWHERE], arrivedMs);
   }
 
   /** Counts a request of a valid key. */
   count(request: KeyRequest) {
-    return this.clientOf(request.credential.id).acquire(request);
+    return this.callsOf(request.credential.id).acquire(request);
   }
 
   /**
    * Identifies the caller of a request whose secret this isolate can't judge, and counts the request if the secret is valid. Throws
    * LimiterUnavailable, also if too many others are looked up.
    */
-  async identifyAndCount(
-    request: KeyRequest,
-  ): Promise<{ caller: Caller<Key, Problem>; decision?: Decision }> {
+  async askAndCount(request: KeyRequest): Promise<{ caller: Caller<Key, Problem>; decision?: Decision }> {
     const { credential, arrivedMs } = request;
-    const client = this.clientOf(credential.id);
+    const calls = this.callsOf(credential.id);
     // The call that another request with this secret waits for is enough. If it fails, this request asks like any other.
-    if (client.state.isIntroducing(credential.hash)) {
-      const { record = null, decision } = (await client.introduce(request).catch(() => undefined)) ?? {};
-      if (decision !== undefined && this.#has(record, credential.hash))
-        return { caller: this.#callerOf(credential, record, arrivedMs), decision: await decision };
+    if (calls.state.isIntroducing(credential.hash)) {
+      const { key = null, decision } = (await calls.askAndCount(request).catch(() => undefined)) ?? {};
+      if (decision !== undefined && this.#has(key, credential.hash))
+        return { caller: this.#callerOf(credential, key, arrivedMs), decision: await decision };
     }
-    const { caller, own } = await this.#identify(request, true);
+    const { caller, own } = await this.#ask(request, true);
     if (own?.decision !== undefined) return { caller, decision: await own.decision };
     if (caller.key === undefined) return { caller };
-    return { caller, decision: await this.clientOf(credential.id).acquire(request, own?.isOfPrimary) };
+    return { caller, decision: await this.callsOf(credential.id).acquire(request, own?.isOfPrimary) };
   }
 
   /** Identifies the caller of a request whose secret this isolate can't judge. Counts nothing. Throws as above. */
-  async identify(request: KeyRequest): Promise<Caller<Key, Problem>> {
-    return (await this.#identify(request, false)).caller;
+  async askCaller(request: KeyRequest): Promise<Caller<Key, Problem>> {
+    return (await this.#ask(request, false)).caller;
   }
 
   /** The totals of a key's days, and a function for the windows of now. Throws LimiterUnavailable. */
-  async readUsage(request: KeyRequest) {
-    const client = this.clientOf(request.credential.id);
-    const days = await client.readUsage(request).catch((error) => {
+  async askUsage(request: KeyRequest) {
+    const calls = this.callsOf(request.credential.id);
+    const days = await calls.askUsage(request).catch((error) => {
       throw error instanceof LimiterUnavailable ? error : new LimiterUnavailable("counts", error);
     });
-    return { days, peek: () => client.state.peek(this.#runtime.now()) };
+    return { days, peek: () => calls.state.peek(this.#runtime.now()) };
   }
 
-  /** The client of a key's object. */
-  clientOf(id: string): KeyClient<Key> {
+  /** What the isolate knows of a key, and its calls. */
+  callsOf(id: string): KeyCalls<Key> {
     const known = this.#find(id);
     if (known !== undefined) return known;
-    const client = new KeyClient(id, this.#options);
-    this.#strangers.set(id, client);
-    return client;
+    const calls = new KeyCalls(id, this.#options);
+    this.#strangers.set(id, calls);
+    return calls;
   }
 
-  #find(id: string): KeyClient<Key> | undefined {
-    return this.#clients.get(id) ?? this.#strangers.get(id);
+  #find(id: string): KeyCalls<Key> | undefined {
+    return this.#calls.get(id) ?? this.#strangers.get(id);
   }
 
   #isUnknown(name: string): boolean {
@@ -143,7 +141,7 @@ export class KnownKeys<Key extends object, Problem extends string> {
   }
 
   /** Asks until the caller is known. */
-  #identify(request: KeyRequest, counts: boolean): Promise<Identified<Key, Problem>> {
+  #ask(request: KeyRequest, counts: boolean): Promise<Identified<Key, Problem>> {
     const maxMs = patienceMs(request.arrivedMs, this.#runtime.now());
     const work = () => this.#askUntilKnown(request, counts);
     // It may wait for a call of another request.
@@ -158,23 +156,23 @@ export class KnownKeys<Key extends object, Problem extends string> {
     // A secret that was valid before is not throttled, whatever else its address has sent.
     const buckets = this.#find(id)?.state.hadSecret(hash) ? [] : request.buckets();
     // The answer that another request waits for needs no slot.
-    const isFree = () => this.#flights.isUnderway(id) || this.peek(credential, arrivedMs) !== undefined;
+    const isFree = () => this.#flights.isUnderway(id) || this.peekCaller(credential, arrivedMs) !== undefined;
     let own: Answered<Key> | undefined;
     let isFirst = true;
     const lookUp = async (): Promise<[Answered<Key>, Verdict]> => {
-      const client = this.clientOf(id);
-      // A secret that the record lacks is probably wrong, and must not occupy a call that counts.
-      const isDoubtful = client.state.recordAt(this.#runtime.now()) !== undefined || !isFirst;
-      const answer = await client.lookUp(request, counts && !isDoubtful);
+      const calls = this.callsOf(id);
+      // A secret that the key lacks is probably wrong, and must not occupy a call that counts.
+      const isDoubtful = calls.state.peekKey(this.#runtime.now()) !== undefined || !isFirst;
+      const answer = await calls.ask(request, counts && !isDoubtful);
       // A decision stays: the request is counted.
       if (own?.decision === undefined) own = answer;
-      if (answer.record !== null) {
-        this.#clients.set(id, client);
+      if (answer.key !== null) {
+        this.#calls.set(id, calls);
         this.#strangers.delete(id);
       }
-      // An older record does not tell whether the secret exists.
+      // An older key does not tell whether the secret exists.
       const missing = answer.isNew ? "unknown" : "undecided";
-      return [answer, this.#has(answer.record, hash) ? "found" : missing];
+      return [answer, this.#has(answer.key, hash) ? "found" : missing];
     };
     while (patienceMs(arrivedMs, this.#runtime.now()) > 0) {
       // Without an `await` if there is room, so that other requests of this instant wait for the same call.
@@ -182,15 +180,15 @@ export class KnownKeys<Key extends object, Problem extends string> {
         const refusal = await this.#throttle.awaitSlot(buckets, arrivedMs, isFree);
         if (refusal !== undefined) return { caller: { problem: "unknown", refusal } };
       }
-      const known = this.peek(credential, arrivedMs);
+      const known = this.peekCaller(credential, arrivedMs);
       if (known !== undefined) return { caller: known, own };
       const answer = await this.#flights.run(id, () => this.#throttle.run(buckets, arrivedMs, lookUp));
       if (answer === undefined) continue;
-      const { record, isNew, sentMs } = answer;
-      if (this.#has(record, hash)) return { caller: this.#callerOf(credential, record, arrivedMs), own };
-      // Otherwise the secret may have been made since the record was read. A second call begins after the request has arrived.
+      const { key, isNew, sentMs } = answer;
+      if (this.#has(key, hash)) return { caller: this.#callerOf(credential, key, arrivedMs), own };
+      // Otherwise the secret may have been made since the key was read. A second call begins after the request has arrived.
       if (isNew && (sentMs >= arrivedMs || !isFirst)) {
-        this.#unknown.set(record === null ? id : hash, lend(sentMs, RECORD_MS));
+        this.#unknown.set(key === null ? id : hash, lend(sentMs, KEY_MS));
         return { caller: UNKNOWN, own };
       }
       isFirst = false;
@@ -198,13 +196,13 @@ export class KnownKeys<Key extends object, Problem extends string> {
     throw new DeadlineExceeded("the key's object", MAX_WAIT_MS);
   }
 
-  #has(record: Key | null | undefined, hash: string): record is Key {
-    return hasSecret(this.#options.policy, record, hash);
+  #has(key: Key | null | undefined, hash: string): key is Key {
+    return hasSecret(this.#options.policy, key, hash);
   }
 
-  /** The caller with a secret of a key that has this record. */
-  #callerOf({ id, hash }: Credential, record: Key, nowMs: number): Caller<Key, Problem> {
-    const problem = this.#options.policy.problemOf(record, hash, nowMs);
-    return problem === undefined ? { key: record, keyId: id } : { keyId: id, problem };
+  /** The caller with a secret of a key that has this key. */
+  #callerOf({ id, hash }: Credential, key: Key, nowMs: number): Caller<Key, Problem> {
+    const problem = this.#options.policy.problemOf(key, hash, nowMs);
+    return problem === undefined ? { key, keyId: id } : { keyId: id, problem };
   }
 }

@@ -16,25 +16,25 @@ import {
 import { countTowardsBan, late } from "./bans.ts";
 import { comingBack, grant, isLateInWindow, nextEndMs, outstanding, undecided } from "./leases.ts";
 import {
-  type Client,
   charge,
   type GrantedLease,
-  NEW_CLIENT,
+  type Isolate,
+  NEW_ISOLATE,
   type Quota,
   revised,
   rollOver,
-  withClient,
+  withIsolate,
 } from "./quota.ts";
 import { latelyAt, shareOf } from "./shares.ts";
 
 /** Applies the report, admits the requests that fit, refuses those for which no lease can make room, and grants a lease. */
 export function acquire(quota: Quota, limits: Limits, request: AcquireRequest, nowMs: number) {
   const rolled = rollOver(quota, limits, nowMs);
-  const known = rolled.clients.get(request.client) ?? NEW_CLIENT;
+  const known = rolled.isolates.get(request.isolate) ?? NEW_ISOLATE;
   const answer = (after: Quota, admitted: number, refused: number, lease?: GrantedLease, reported = 0) => {
     const result: AcquireResult = {
-      ...statusOf(after, limits, nowMs, after.clients.get(request.client)?.lease),
-      share: shareOf(after, request.client, reported, nowMs),
+      ...statusOf(after, limits, nowMs, after.isolates.get(request.isolate)?.lease),
+      share: shareOf(after, request.isolate, reported, nowMs),
       admitted,
       refused,
       ...(admitted + refused < request.requests && { retryMs: nextEndMs(after, nowMs) }),
@@ -51,9 +51,9 @@ export function acquire(quota: Quota, limits: Limits, request: AcquireRequest, n
     if (!isUndecided) return answer(rolled, known.admitted, refused, lease);
     // A new window may have begun, or the limit may be higher: a refusal must not name a window that has room.
     const uncounted = takeBack(rolled, { ...known, admitted: 0 });
-    const client = { ...known, refusedBy: {} };
-    const clients = withClient(rolled.clients, request.client, client, nowMs);
-    return answer(revised({ ...uncounted, clients }, nowMs), known.admitted, 0, lease);
+    const isolate = { ...known, refusedBy: {} };
+    const isolates = withIsolate(rolled.isolates, request.isolate, isolate, nowMs);
+    return answer(revised({ ...uncounted, isolates }, nowMs), known.admitted, 0, lease);
   }
 
   const before = applyReport(rolled, request, nowMs);
@@ -77,26 +77,26 @@ export function acquire(quota: Quota, limits: Limits, request: AcquireRequest, n
   const extraMs = waiting > 0 && isLateInWindow(before, nowMs) ? MAX_WAIT_MS : 0;
   const unleasedUntilMs = Math.max(before.unleasedUntilMs, rest > 0 ? endMs + extraMs : 0);
   const counted = { ...judged, unleasedUntilMs };
-  const held = before.clients.get(request.client)?.lease;
+  const held = before.isolates.get(request.isolate)?.lease;
   const { number, recent } = request;
   const leaseMs = Math.abs(nowMs - known.seenMs) < RATE_MS ? known.leaseMs : 0;
   const reported = Math.max(0, counted.reported - rolled.reported);
   const lately = latelyAt(known, nowMs) + reported;
   const decided = { number, admitted, refusedBy };
-  const client = { ...decided, recent, lately, seenMs: nowMs, leaseMs, lease: held };
-  const clients = withClient(before.clients, request.client, client, nowMs);
-  const lease = wantsLease ? grant({ ...counted, clients }, limits, client, nowMs) : undefined;
+  const isolate = { ...decided, recent, lately, seenMs: nowMs, leaseMs, lease: held };
+  const isolates = withIsolate(before.isolates, request.isolate, isolate, nowMs);
+  const lease = wantsLease ? grant({ ...counted, isolates }, limits, isolate, nowMs) : undefined;
   const isSame = before === rolled && unleasedUntilMs === before.unleasedUntilMs;
   if (isSame && admitted + refused === 0 && lease === undefined) return answer(rolled, 0, 0);
-  if (lease !== undefined) clients.set(request.client, { ...client, leaseMs: lease.durationMs, lease });
+  if (lease !== undefined) isolates.set(request.isolate, { ...isolate, leaseMs: lease.durationMs, lease });
   const leased = lease === undefined ? 0 : lease.size - (held?.size ?? 0);
-  const after = { ...charge(counted, atMs, { charged: leased }), clients };
+  const after = { ...charge(counted, atMs, { charged: leased }), isolates };
   return answer(revised(after, nowMs), admitted, refused, lease, reported);
 }
 
-/** Whether the object has counted this call of the client, or a later one. */
-export function isCounted({ clients }: Quota, { client, number }: AcquireRequest): boolean {
-  return number <= (clients.get(client)?.number ?? 0);
+/** Whether the object has counted this call of the isolate, or a later one. */
+export function isCounted({ isolates }: Quota, { isolate, number }: AcquireRequest): boolean {
+  return number <= (isolates.get(isolate)?.number ?? 0);
 }
 
 /** The status, for an isolate with the lease `own`. `quota` must be rolled over to `nowMs`. */
@@ -111,9 +111,9 @@ export function statusOf(quota: Quota, limits: Limits, nowMs: number, own?: Gran
   };
 }
 
-/** Applies what a client has used of its lease, and its local decisions. Returns `quota` itself if nothing changes. */
+/** Applies what a isolate has used of its lease, and its local decisions. Returns `quota` itself if nothing changes. */
 function applyReport(quota: Quota, request: AcquireRequest, nowMs: number): Quota {
-  const known = quota.clients.get(request.client) ?? NEW_CLIENT;
+  const known = quota.isolates.get(request.isolate) ?? NEW_ISOLATE;
   let after = quota;
   const { lease } = known;
   if (lease !== undefined) {
@@ -129,8 +129,8 @@ function applyReport(quota: Quota, request: AcquireRequest, nowMs: number): Quot
     const lastMs = Math.min(nowMs, startOfWindowMs(seconds, lease.grantedMs) + seconds * 1000 - 1);
     after = charge(after, lease.grantedMs, { charged, admitted: used - lease.used, lastMs });
     if (report.isOver || used > lease.used) {
-      const client = { ...known, lease: report.isOver ? undefined : { ...lease, used } };
-      after = { ...after, clients: withClient(after.clients, request.client, client, nowMs) };
+      const isolate = { ...known, lease: report.isOver ? undefined : { ...lease, used } };
+      after = { ...after, isolates: withIsolate(after.isolates, request.isolate, isolate, nowMs) };
     }
   }
   for (const { number, admitted, refusedBy, ...decision } of request.decisions) {
@@ -148,8 +148,8 @@ function applyReport(quota: Quota, request: AcquireRequest, nowMs: number): Quot
   return after;
 }
 
-/** Takes back what the latest call of a client was charged. */
-function takeBack(quota: Quota, { seenMs, admitted, refusedBy }: Client): Quota {
+/** Takes back what the latest call of a isolate was charged. */
+function takeBack(quota: Quota, { seenMs, admitted, refusedBy }: Isolate): Quota {
   const taken = {
     charged: -admitted,
     admitted: -admitted,

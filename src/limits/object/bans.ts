@@ -9,7 +9,7 @@ export const BAN_MS = 10 * 60_000;
 export const banEndMs = (nowMs: number) => Math.ceil((nowMs + BAN_MS) / 1000) * 1000;
 /**
  * Refusals count towards a ban from this long after the first one of their window, the shortest. No request waits for longer than MAX_WAIT_MS, so each
- * of theirs arrived at least 2 s after it. Longer: more load before a ban; shorter: bans of clients that did not know of the refusal.
+ * of theirs arrived at least 2 s after it. Longer: more load before a ban; shorter: bans of isolates that did not know of the refusal.
  */
 export const BAN_GRACE_MS = MAX_WAIT_MS + 2_000;
 /** How many such refusals a window tolerates, or this many times its largest limit if that is more. */

@@ -2,7 +2,7 @@
 
 import { LATE_MS, MAX_WAIT_MS, RATE_MS } from "../protocol.ts";
 import { type ByWindow, giveBack, type Limits, resetMs, room, shortest, withLimits } from "../windows.ts";
-import type { Client, GrantedLease, Quota } from "./quota.ts";
+import type { GrantedLease, Isolate, Quota } from "./quota.ts";
 
 /** The shortest lease. Longer: fewer calls at the end of a window; shorter: shorter waits there. */
 const MIN_LEASE_MS = 300;
@@ -62,13 +62,13 @@ export function comingBack(quota: Quota, limits: Limits, nowMs: number): number 
 
 /** How many requests of each window are leased and may come back, without those of the lease `except`. */
 export function outstanding(
-  { counts, clients }: Quota,
+  { counts, isolates }: Quota,
   nowMs: number,
   except?: GrantedLease,
 ): ByWindow<number> {
   const leased: Record<string, number> = {};
   for (const name in counts) leased[name] = 0;
-  for (const { lease } of clients.values()) {
+  for (const { lease } of isolates.values()) {
     if (lease === undefined || lease === except) continue;
     if (nowMs >= endMs(lease) + RELEASE_MS) continue;
     for (const name in counts)
@@ -79,8 +79,8 @@ export function outstanding(
 }
 
 /** When the next lease or the shortest window ends, or a lease has just ended, which is still to be reported. */
-export function nextEndMs({ counts, clients }: Quota, nowMs: number): number {
-  const endsMs = [...clients.values()].map(({ lease }) => (lease ? endMs(lease) : 0));
+export function nextEndMs({ counts, isolates }: Quota, nowMs: number): number {
+  const endsMs = [...isolates.values()].map(({ lease }) => (lease ? endMs(lease) : 0));
   return Math.min(...endsMs.filter((each) => each > nowMs - LATE_MS), resetMs(shortest(counts)));
 }
 
@@ -88,11 +88,16 @@ function endMs({ renewedMs, durationMs }: GrantedLease): number {
   return renewedMs + durationMs;
 }
 
-/** Grants a client a lease, or renews the one that it holds. */
-export function grant(quota: Quota, limits: Limits, client: Client, nowMs: number): GrantedLease | undefined {
+/** Grants a isolate a lease, or renews the one that it holds. */
+export function grant(
+  quota: Quota,
+  limits: Limits,
+  isolate: Isolate,
+  nowMs: number,
+): GrantedLease | undefined {
   const windows = withLimits(quota.counts, limits);
   const window = shortest(windows);
-  const { number, recent, leaseMs, lease: held } = client;
+  const { number, recent, leaseMs, lease: held } = isolate;
   const left = room(windows);
   const recentOfAll = recentRequests(quota, nowMs);
   // A lease of an earlier window ends by itself.
@@ -118,8 +123,8 @@ export function grant(quota: Quota, limits: Limits, client: Client, nowMs: numbe
 }
 
 /** How many requests came within RATE_MS, by the isolates that have called since. */
-function recentRequests({ clients }: Quota, nowMs: number): number {
+function recentRequests({ isolates }: Quota, nowMs: number): number {
   let sum = 0;
-  for (const { recent, seenMs } of clients.values()) if (nowMs - seenMs < RATE_MS) sum += recent;
+  for (const { recent, seenMs } of isolates.values()) if (nowMs - seenMs < RATE_MS) sum += recent;
   return sum;
 }

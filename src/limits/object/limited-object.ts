@@ -1,4 +1,4 @@
-// The Durable Object of a key, whose name is the key's id. It has the key's record (record-reader.ts) and counts its requests
+// The Durable Object of a key, whose name is the key's id. It has the key's key (key-reader.ts) and counts its requests
 // (acquire.ts). Both are stored as one value (state.ts), of a busy key with a reservation (reservation.ts), and the output gate holds the
 // response until that is durable, so a crash or an eviction admits nothing twice. Nothing is stored for a key that does not exist. Windows
 // roll over at the next call. The object's alarm, which survives a crash, stores the exact counts, hands over bans and usage for operators
@@ -12,16 +12,16 @@ import {
   type AcquireRequest,
   DAY_MS,
   type Day,
-  type NoRecord,
-  type RecordAnswer,
+  type KeyAnswer,
+  type NoKey,
   type UsageAnswer,
 } from "../protocol.ts";
 import { longest } from "../windows.ts";
 import { acquire, isCounted, statusOf } from "./acquire.ts";
 import { afterBan, afterChange, afterUsage, alarmMs, isOverdue, NEVER, NOTHING_UNWRITTEN } from "./alarm.ts";
 import { liftBan } from "./bans.ts";
+import { KeyReader } from "./key-reader.ts";
 import { type Quota, rollOver, unusedQuota } from "./quota.ts";
-import { RecordReader } from "./record-reader.ts";
 import { Activity, covers, RESERVED_SHARE, reserve, SETTLE_MS } from "./reservation.ts";
 import { type Memory, NOTHING_STORED, readState, STATE_KEY, type State } from "./state.ts";
 import { daysOf } from "./totals.ts";
@@ -120,7 +120,7 @@ export class LimitedObject<Key extends object> {
   readonly #now: () => number;
   readonly #options: ObjectOptions<Key> & Internals;
   readonly #reservedShare: number;
-  readonly #record: RecordReader<Key>;
+  readonly #key: KeyReader<Key>;
   /** Unknown if the object was neither called by its name nor used before. */
   readonly #keyId: string | undefined;
   #memory: Memory;
@@ -142,34 +142,34 @@ export class LimitedObject<Key extends object> {
     this.#ctx = ctx;
     this.#options = options;
     this.#reservedShare = reservedShare;
-    // The platform does not hand over the name for an alarm, and the database may have lost the record.
+    // The platform does not hand over the name for an alarm, and the database may have lost the key.
     this.#keyId = ctx.id.name ?? keyId;
     for (const cause of problems) this.#log("state_damaged", cause);
-    this.#record = new RecordReader(runtime, read, {
+    this.#key = new KeyReader(runtime, read, {
       load: async () => {
         if (this.#keyId === undefined) throw new Error("the object does not know its name");
         return options.load(this.#keyId);
       },
-      hasSecret: (record, hash) => hasSecret(policy, record, hash),
+      hasSecret: (key, hash) => hasSecret(policy, key, hash),
       // Of a key that was never counted, nothing is stored.
       onChange: () => this.#memory.quota.revision > 0 && this.#put(),
-      onFailure: (error) => this.#log("record_not_read", error),
+      onFailure: (error) => this.#log("key_not_read", error),
     });
   }
 
   /** Counts a batch. Calls are serial, because there is no `await` between deciding and storing. */
-  async acquire(message: AcquireRequest): Promise<AcquireAnswer<Key> | NoRecord> {
+  async acquire(message: AcquireRequest): Promise<AcquireAnswer<Key> | NoKey> {
     const request = readAcquireRequest(message);
-    const answer = await this.#record.answer(request.secret);
-    if ("unavailable" in answer || answer.record === null) return answer;
-    const { record } = answer;
+    const answer = await this.#key.answer(request.secret);
+    if ("unavailable" in answer || answer.key === null) return answer;
+    const { key } = answer;
     const nowMs = this.#now();
     const { secret } = request;
     const { policy } = this.#options;
-    const isInvalid = secret !== undefined && policy.problemOf(record, secret, nowMs) !== undefined;
+    const isInvalid = secret !== undefined && policy.problemOf(key, secret, nowMs) !== undefined;
     // A repeated call gets its result, although the secret's grace may have ended since the call was counted.
     if (isInvalid && !isCounted(this.#memory.quota, request)) return answer;
-    const { limits, bansLiftedUntilMs } = termsOf(policy, record);
+    const { limits, bansLiftedUntilMs } = termsOf(policy, key);
     const known = liftBan(this.#memory.quota, bansLiftedUntilMs);
     // The isolate knows a higher one if another object has replaced this one, or if another release has stored none.
     const told = Math.min(request.revision, MOST_REVISION);
@@ -179,16 +179,16 @@ export class LimitedObject<Key extends object> {
     return { ...answer, result };
   }
 
-  /** The record, with the secret that has this SHA-256 if that exists. Counts nothing. */
-  async identify(secret: string): Promise<RecordAnswer<Key> | NoRecord> {
-    return this.#record.answer(readIdentifyRequest(secret), true);
+  /** The key, with the secret that has this SHA-256 if that exists. Counts nothing. */
+  async identify(secret: string): Promise<KeyAnswer<Key> | NoKey> {
+    return this.#key.answer(readIdentifyRequest(secret), true);
   }
 
   /** The status of the key, and the totals of its days. Changes no counts. */
-  async usage(): Promise<UsageAnswer<Key> | NoRecord> {
-    const answer = await this.#record.answer();
-    if ("unavailable" in answer || answer.record === null) return answer;
-    const { limits, bansLiftedUntilMs } = termsOf(this.#options.policy, answer.record);
+  async usage(): Promise<UsageAnswer<Key> | NoKey> {
+    const answer = await this.#key.answer();
+    if ("unavailable" in answer || answer.key === null) return answer;
+    const { limits, bansLiftedUntilMs } = termsOf(this.#options.policy, answer.key);
     const nowMs = this.#now();
     const quota = rollOver(liftBan(this.#memory.quota, bansLiftedUntilMs), limits, nowMs);
     return { ...answer, usage: { status: statusOf(quota, limits, nowMs), days: daysOf(quota.totals) } };
@@ -292,7 +292,7 @@ export class LimitedObject<Key extends object> {
 
   /** Whether a call takes something back that is stored. After a crash its repetition would take that back once more. */
   #takesBack(request: AcquireRequest): boolean {
-    const { number } = this.#stored.clients.get(request.client) ?? {};
+    const { number } = this.#stored.isolates.get(request.isolate) ?? {};
     return isCounted(this.#memory.quota, request) || request.decisions.some((each) => each.number === number);
   }
 
@@ -303,10 +303,10 @@ export class LimitedObject<Key extends object> {
 
   /** If the write fails, the state in memory stays as it was. */
   #put(after = this.#memory): void {
-    const { latest } = this.#record;
+    const { latest } = this.#key;
     let stored = after;
-    if (latest?.record && this.#settles) {
-      const limits = this.#options.policy.limitsOf(latest.record);
+    if (latest?.key && this.#settles) {
+      const limits = this.#options.policy.limitsOf(latest.key);
       const quota = reserve(after.quota, limits, this.#reservedShare);
       stored = { quota, unwritten: afterChange(after.unwritten, after.quota, quota, this.#now()) };
     }

@@ -17,13 +17,13 @@ import {
 import { addToTotals, type Charge, NO_TOTALS, type Totals } from "./totals.ts";
 
 /** How long the object remembers an isolate. Longer: more to store; shorter: after an outage a lost call counts twice. */
-const CLIENT_KEPT_MS = 60_000;
+const ISOLATE_KEPT_MS = 60_000;
 
 /** A lease as the object knows it. All of `size` is charged; `used` is what its isolate has reported. */
 export type GrantedLease = Lease & { used: number; renewedMs: number };
 
 /** An isolate: its latest call, with what that was charged, and its lease. */
-export interface Client extends Decided {
+export interface Isolate extends Decided {
   number: number;
   /** See AcquireRequest. */
   recent: number;
@@ -35,7 +35,7 @@ export interface Client extends Decided {
   lease?: GrantedLease | undefined;
 }
 
-export const NEW_CLIENT: Client = {
+export const NEW_ISOLATE: Isolate = {
   number: 0,
   admitted: 0,
   refusedBy: {},
@@ -58,7 +58,7 @@ export interface Quota {
   /** How many requests isolates have reported so far: a difference of two values is a number of requests. */
   reported: number;
   /** By id, in the order of their latest calls. */
-  clients: ReadonlyMap<string, Client>;
+  isolates: ReadonlyMap<string, Isolate>;
   totals: Totals;
 }
 
@@ -73,7 +73,7 @@ export function unusedQuota(lengths: Lengths): Quota {
     unleasedUntilMs: 0,
     bannedUntilMs: 0,
     reported: 0,
-    clients: new Map(),
+    isolates: new Map(),
     totals: NO_TOTALS,
   };
 }
@@ -101,13 +101,13 @@ export function revised(quota: Quota, nowMs: number): Quota {
   return { ...quota, revision: Math.max(quota.revision + 1, nowMs) };
 }
 
-/** Puts a client last, and forgets those that were not seen for long. One without an id is not remembered. */
-export function withClient(clients: Quota["clients"], id: string, client: Client, nowMs: number) {
-  const all = new Map(clients);
+/** Puts a isolate last, and forgets those that were not seen for long. One without an id is not remembered. */
+export function withIsolate(isolates: Quota["isolates"], id: string, isolate: Isolate, nowMs: number) {
+  const all = new Map(isolates);
   all.delete(id);
   for (const [each, { seenMs }] of all) {
-    if (Math.abs(nowMs - seenMs) < CLIENT_KEPT_MS) break;
+    if (Math.abs(nowMs - seenMs) < ISOLATE_KEPT_MS) break;
     all.delete(each);
   }
-  return id === "" ? all : all.set(id, client);
+  return id === "" ? all : all.set(id, isolate);
 }

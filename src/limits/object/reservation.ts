@@ -37,8 +37,8 @@ export function reserve(quota: Quota, limits: Limits, share: number): Quota {
 export function covers(stored: Quota, quota: Quota): boolean {
   // Leases that have come back. No call names them again, so the object would credit them again.
   let credit = 0;
-  for (const [id, { lease }] of stored.clients)
-    if (lease !== undefined && quota.clients.get(id)?.lease?.id !== lease.id)
+  for (const [id, { lease }] of stored.isolates)
+    if (lease !== undefined && quota.isolates.get(id)?.lease?.id !== lease.id)
       credit += lease.size - lease.used;
   const fits = Object.entries(quota.counts).every(([name, { startMs, used }]) => {
     const before = stored.counts[name];

@@ -9,19 +9,19 @@ import type { Quota } from "./quota.ts";
 const SHARE_MS = 60_000;
 
 /** How many requests an isolate had reported lately, by `nowMs`. */
-export function latelyAt(client: { lately: number; seenMs: number }, nowMs: number): number {
-  return client.lately * Math.exp(-Math.abs(nowMs - client.seenMs) / SHARE_MS);
+export function latelyAt(isolate: { lately: number; seenMs: number }, nowMs: number): number {
+  return isolate.lately * Math.exp(-Math.abs(nowMs - isolate.seenMs) / SHARE_MS);
 }
 
 /**
  * The share of the isolate with this id, whose call has just reported so many requests: a number from 0 to 1. Isolates call when they have
  * requests, so half of those are left out: with all of them the shares of many isolates would add up to more than 1, and without them to less.
  */
-export function shareOf({ clients }: Quota, id: string, reported: number, nowMs: number): number {
+export function shareOf({ isolates }: Quota, id: string, reported: number, nowMs: number): number {
   let all = 0;
-  for (const each of clients.values()) all += latelyAt(each, nowMs);
-  const client = clients.get(id);
-  const own = client === undefined ? 0 : latelyAt(client, nowMs) - reported / 2;
+  for (const each of isolates.values()) all += latelyAt(each, nowMs);
+  const isolate = isolates.get(id);
+  const own = isolate === undefined ? 0 : latelyAt(isolate, nowMs) - reported / 2;
   const others = all - own - reported / 2;
   return own + others > 0 ? own / (own + others) : 1;
 }

@@ -28,8 +28,8 @@ import {
   unused,
 } from "../windows.ts";
 import { NEVER, NOTHING_UNWRITTEN, type Unwritten } from "./alarm.ts";
-import { type Client, type GrantedLease, type Quota, unusedQuota } from "./quota.ts";
-import type { ReadRecord } from "./record-reader.ts";
+import type { ReadKey } from "./key-reader.ts";
+import { type GrantedLease, type Isolate, type Quota, unusedQuota } from "./quota.ts";
 import type { Peak, Totals } from "./totals.ts";
 
 /** The name under which it is stored, in all releases. */
@@ -41,11 +41,11 @@ const VERSION = 1;
 /** What the object has in memory: the counts, and what the alarm has to write. */
 export type Memory = { quota: Quota; unwritten: Unwritten };
 
-/** What is stored: that, the key's id, and the record as it was last read. */
+/** What is stored: that, the key's id, and the key as it was last read. */
 export interface State<Key> extends Memory {
   version: number;
   keyId: string | undefined;
-  read: ReadRecord<Key> | undefined;
+  read: ReadKey<Key> | undefined;
 }
 
 export const NOTHING_STORED = {
@@ -71,8 +71,8 @@ const readQuota = fields<Quota>({
   unleasedUntilMs: AMOUNT,
   bannedUntilMs: AMOUNT,
   reported: AMOUNT,
-  clients: byName(
-    fields<Client>({
+  isolates: byName(
+    fields<Isolate>({
       number: AMOUNT,
       admitted: AMOUNT,
       refusedBy: named(NUMBER),
@@ -92,7 +92,7 @@ const readQuota = fields<Quota>({
 const readStored = fields<Omit<State<unknown>, "version">>({
   keyId: TEXT,
   quota: readQuota,
-  read: whole<ReadRecord<unknown>>({ record: ANYTHING, readMs: NUMBER }, {}),
+  read: whole<ReadKey<unknown>>({ key: ANYTHING, readMs: NUMBER }, {}),
   unwritten: fields<Unwritten>({
     banMs: or(TIME, NEVER),
     days: list(TEXT),
@@ -109,9 +109,9 @@ export function readState<Key extends object>(
 ): State<Key> {
   if (value === undefined) return { ...NOTHING_STORED, quota: unusedQuota(policy.windows) };
   const { quota, read: given, ...stored } = readStored(value, STATE_KEY, refuse);
-  const record = given && nullable(readKeyBy(policy))(given.record, `${STATE_KEY}.read.record`, refuse);
-  const read = record === undefined ? undefined : { record, readMs: given?.readMs ?? 0 };
-  const limits = read?.record && policy.limitsOf(read.record);
+  const key = given && nullable(readKeyBy(policy))(given.key, `${STATE_KEY}.read.key`, refuse);
+  const read = key === undefined ? undefined : { key, readMs: given?.readMs ?? 0 };
+  const limits = read?.key && policy.limitsOf(read.key);
   const counts = completed(quota.counts, policy.windows, quota.totals, limits ?? undefined, nowMs);
   return { ...NOTHING_STORED, ...stored, quota: { ...quota, counts }, read };
 }

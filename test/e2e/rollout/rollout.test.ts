@@ -10,7 +10,7 @@ import { type Change, startWorkers, type WorkerSource } from "../../../bench/mea
 const OLDER: readonly Change[] = [
   ["src/limits/isolate/key-state.ts", "decisions: this.#decisions,", ""],
   ["src/limits/object/acquire.ts", "leased: outstanding(quota, nowMs, own),", ""],
-  ["src/limits/object/record-reader.ts", "isNew: this.#latestNumber > before || this.#isNull,", ""],
+  ["src/limits/object/key-reader.ts", "isNew: this.#latestNumber > before || this.#isNull,", ""],
   ["src/limits/object/limited-object.ts", ", days: daysOf(quota.totals)", ""],
   [
     "src/limits/object/limited-object.ts",

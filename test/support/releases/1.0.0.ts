@@ -36,7 +36,7 @@ const STATUS = {
 };
 
 export const request = {
-  client: "coSO9LeCtR",
+  isolate: "coSO9LeCtR",
   number: 19,
   revision: 1_795_350_858_072,
   requests: 2,
@@ -48,7 +48,7 @@ export const request = {
 };
 
 /** To a question about a secret. */
-export const identified = { record: RECORD, usableMs: 26_719, isNew: false, recordMs: 12 };
+export const identified = { key: RECORD, usableMs: 26_719, isNew: false, loadMs: 12 };
 
 export const answer = {
   ...identified,
@@ -57,7 +57,7 @@ export const answer = {
 
 export const usage = { ...identified, usage: { status: STATUS, days: [DAY] } };
 
-export const noRecord = { unavailable: "Error: the primary is away", recordMs: 2_000 };
+export const noRecord = { unavailable: "Error: the primary is away", loadMs: 2_000 };
 
 export const stored = {
   version: 1,
@@ -72,7 +72,7 @@ export const stored = {
     unleasedUntilMs: 0,
     bannedUntilMs: 0,
     reported: 147,
-    clients: new Map([
+    isolates: new Map([
       [
         "coSO9LeCtR",
         {
@@ -89,6 +89,6 @@ export const stored = {
     ]),
     totals: { days: [DAY], latest: { minute: [{ startMs: 1_795_350_840_000, requests: 144 }] } },
   },
-  read: { record: RECORD, readMs: 1_795_350_855_218 },
+  read: { key: RECORD, readMs: 1_795_350_855_218 },
   unwritten: { banMs: Number.POSITIVE_INFINITY, days: ["2026-11-22"], usageMs: 1_795_350_900_104 },
 };

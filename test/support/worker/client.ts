@@ -29,7 +29,7 @@ export async function newKey({ plan = "business", limits, expiresAtMs = null }: 
 
 /** A call of a key's object with a batch, by default the first call of a new isolate. */
 export function batch(requests: number, rest: Partial<AcquireRequest> = {}): AcquireRequest {
-  const first = { client: crypto.randomUUID(), number: 1, revision: 0 };
+  const first = { isolate: crypto.randomUUID(), number: 1, revision: 0 };
   return { ...first, requests, recent: 0, wantsLease: true, lease: null, decisions: [], ...rest };
 }
 

@@ -37,7 +37,7 @@ function newService(minute: number, { day = 1e6, startMs = START_MS } = {}) {
     answer(): Response {
       const nowMs = service.nowMs();
       service.calls += 1;
-      const call = { client: "isolate", number: service.calls, requests: 1 };
+      const call = { isolate: "isolate", number: service.calls, requests: 1 };
       const acquired = acquire(service.quota, service.limits, { ...NO_REQUESTS, ...call }, nowMs);
       service.quota = acquired.quota;
       const decision = { ...acquired.result, admitted: acquired.result.admitted === 1 };

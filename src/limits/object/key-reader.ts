@@ -1,9 +1,9 @@
-// The record of a key in its object, read from the keys database. An old record is read again before an answer, an ageing one in the
+// The key of a key in its object, read from the keys database. An old key is read again before an answer, an ageing one in the
 // background, and any for a secret that it lacks. If the database fails, an old one is used for longer.
 
 import { DeadlineExceeded } from "../../lib/deadline.ts";
 import type { Runtime } from "../../lib/runtime.ts";
-import { type NoRecord, RECORD_MS, type RecordAnswer } from "../protocol.ts";
+import { KEY_MS, type KeyAnswer, type NoKey } from "../protocol.ts";
 
 /** Longer: fewer reads that calls wait for; shorter: changes of a key are known earlier. */
 const MAX_AGE_MS = 10_000;
@@ -15,25 +15,25 @@ const REREAD_MS = 1_000;
 const STALE_IF_ERROR_MS = 5 * 60_000;
 /** Shorter than the deadline of a call, so that the answer arrives. */
 const DEADLINE_MS = 2_000;
-/** After a failed read, there is no other one for this time if a record is left or the database hangs. */
+/** After a failed read, there is no other one for this time if a key is left or the database hangs. */
 const FAILURE_PAUSE_MS = 5_000;
 
-/** A record, with the beginning of its read (Unix time). */
-export type ReadRecord<Key> = { record: Key | null; readMs: number };
+/** A key, with the beginning of its read (Unix time). */
+export type ReadKey<Key> = { key: Key | null; readMs: number };
 
-/** Reads the record, and is told of one that differs, and of each error. */
-export interface RecordSource<Key> {
+/** Reads the key, and is told of one that differs, and of each error. */
+export interface KeySource<Key> {
   load(): Promise<Key | null>;
-  hasSecret(record: Key, hash: string): boolean;
+  hasSecret(key: Key, hash: string): boolean;
   onChange(): void;
   onFailure(error: unknown): void;
 }
 
-export class RecordReader<Key extends object> {
+export class KeyReader<Key extends object> {
   readonly #runtime: Runtime;
-  readonly #source: RecordSource<Key>;
-  #latest: ReadRecord<Key> | undefined;
-  /** The number of the read of `latest`; 0 for a stored record. */
+  readonly #source: KeySource<Key>;
+  #latest: ReadKey<Key> | undefined;
+  /** The number of the read of `latest`; 0 for a stored key. */
   #latestNumber = 0;
   #failure: { error: unknown; atMs: number } | undefined;
   #reading: Promise<void> | undefined;
@@ -42,33 +42,33 @@ export class RecordReader<Key extends object> {
   #beganMs = Number.NEGATIVE_INFINITY;
 
   /** `stored`: from before the object slept. */
-  constructor(runtime: Runtime, stored: ReadRecord<Key> | undefined, source: RecordSource<Key>) {
+  constructor(runtime: Runtime, stored: ReadKey<Key> | undefined, source: KeySource<Key>) {
     this.#runtime = runtime;
     this.#source = source;
     this.#latest = stored;
   }
 
-  get latest(): ReadRecord<Key> | undefined {
+  get latest(): ReadKey<Key> | undefined {
     return this.#latest;
   }
 
   /**
-   * The record for an answer. If it lacks the secret with the hash `secret`, it is read again, unless that has just been done; then
-   * `isPatient` waits until it may be. Without a record that may be used, or that tells of the secret, the answer is the error of the
+   * The key for an answer. If it lacks the secret with the hash `secret`, it is read again, unless that has just been done; then
+   * `isPatient` waits until it may be. Without a key that may be used, or that tells of the secret, the answer is the error of the
    * read.
    */
-  async answer(secret?: string, isPatient = false): Promise<RecordAnswer<Key> | NoRecord> {
+  async answer(secret?: string, isPatient = false): Promise<KeyAnswer<Key> | NoKey> {
     const before = this.#reads;
-    const waited: { recordMs?: number } = {};
+    const waited: { loadMs?: number } = {};
     const read = async () => {
       const beganMs = this.#runtime.now();
       if (!(await this.#read())) return;
-      waited.recordMs = (waited.recordMs ?? 0) + Math.max(0, this.#runtime.now() - beganMs);
+      waited.loadMs = (waited.loadMs ?? 0) + Math.max(0, this.#runtime.now() - beganMs);
     };
     const isMissing = () => {
       if (secret === undefined || this.#isNull || this.#latestNumber > before) return false;
-      const record = this.#latest?.record ?? null;
-      return record === null || !this.#source.hasSecret(record, secret);
+      const key = this.#latest?.key ?? null;
+      return key === null || !this.#source.hasSecret(key, secret);
     };
     const isRecovering = this.#failure !== undefined && isMissing();
     if (this.#ageMs >= MAX_AGE_MS || isRecovering) await read();
@@ -86,23 +86,23 @@ export class RecordReader<Key extends object> {
     if (this.#latest === undefined || this.#leftMs <= 0 || isUnanswered)
       return { unavailable: `${this.#failure?.error}`, ...waited };
     const ageMs = this.#ageMs;
-    const usableMs = ageMs < MAX_AGE_MS ? RECORD_MS - ageMs : Math.min(FAILURE_PAUSE_MS, this.#leftMs);
+    const usableMs = ageMs < MAX_AGE_MS ? KEY_MS - ageMs : Math.min(FAILURE_PAUSE_MS, this.#leftMs);
     return {
-      record: this.#latest.record,
+      key: this.#latest.key,
       usableMs,
       isNew: this.#latestNumber > before || this.#isNull,
       ...waited,
     };
   }
 
-  /** How long the record may be used if the database fails. */
+  /** How long the key may be used if the database fails. */
   get #leftMs(): number {
     return MAX_AGE_MS + STALE_IF_ERROR_MS - this.#ageMs;
   }
 
   /** Whether the key does not exist. Ids are random, so nobody asks for a key before it exists. */
   get #isNull(): boolean {
-    return this.#latest?.record === null && this.#ageMs < MAX_AGE_MS;
+    return this.#latest?.key === null && this.#ageMs < MAX_AGE_MS;
   }
 
   /** Infinite if unknown, as after the clock has stepped back. */
@@ -112,7 +112,7 @@ export class RecordReader<Key extends object> {
   }
 
   /**
-   * Reads the record, or waits for the read under way. Not soon after a failure if a record is left, or if the database hangs. Returns
+   * Reads the key, or waits for the read under way. Not soon after a failure if a key is left, or if the database hangs. Returns
    * whether it has waited for a read.
    */
   async #read(): Promise<boolean> {
@@ -132,9 +132,9 @@ export class RecordReader<Key extends object> {
     const readMs = this.#runtime.now();
     this.#beganMs = readMs;
     try {
-      const record = await this.#runtime.withDeadline("the database", DEADLINE_MS, () => this.#source.load());
-      const isChange = JSON.stringify(record) !== JSON.stringify(this.#latest?.record ?? null);
-      this.#latest = { record, readMs: Math.min(readMs, this.#runtime.now()) };
+      const key = await this.#runtime.withDeadline("the database", DEADLINE_MS, () => this.#source.load());
+      const isChange = JSON.stringify(key) !== JSON.stringify(this.#latest?.key ?? null);
+      this.#latest = { key, readMs: Math.min(readMs, this.#runtime.now()) };
       this.#latestNumber = number;
       this.#failure = undefined;
       if (isChange) this.#source.onChange();

@@ -1,4 +1,4 @@
-// An isolate's client of one key's object: everything that waits for it, or for the primary in its place. The state of the key has the rules
+// An isolate's calls of one key's object: everything that waits for it, or for the primary in its place. The state of the key has the rules
 // (key-state.ts). One call that counts runs at a time; requests that arrive meanwhile wait, and the next call counts all of them. So a burst
 // costs one or two calls.
 
@@ -7,15 +7,15 @@ import { DeadlineExceeded } from "../../lib/deadline.ts";
 import { type Loan, leftOf, lend, OVER } from "../../lib/loan.ts";
 import type { Runtime } from "../../lib/runtime.ts";
 import { LimiterUnavailable } from "../errors.ts";
-import { type Known, readAcquireAnswer, readRecordAnswer, readUsageAnswer } from "../messages.ts";
+import { type Known, readAcquireAnswer, readKeyAnswer, readUsageAnswer } from "../messages.ts";
 import type { KeyPolicy } from "../policy.ts";
 import {
   type AcquireRequest,
-  CLIENT_ID_LENGTH,
+  ISOLATE_ID_LENGTH,
+  KEY_MS,
+  type KeyAnswer,
   MAX_WAIT_MS,
-  type NoRecord,
-  RECORD_MS,
-  type RecordAnswer,
+  type NoKey,
 } from "../protocol.ts";
 import type { Decision } from "../windows.ts";
 import { callObject } from "./call-object.ts";
@@ -40,19 +40,19 @@ export interface KeysOptions<Key extends object, Problem extends string = string
   runtime: Runtime;
   /** A new stub of a key's object. */
   objectOf(id: string): KeyObject;
-  /** Reads a record from the primary. */
+  /** Reads a key from the primary. */
   load(id: string): Promise<Key | null>;
   /** The key and the hash of the secret that a bearer token is; undefined if it is none. */
   credentialOf(token: string): Credential | undefined;
 }
 
 /** What the object has said of a secret, with the decision about the request if its call has counted it. */
-type Introduced<Key> = RecordAnswer<Key> & { decision?: Promise<Decision> };
+type Introduced<Key> = KeyAnswer<Key> & { decision?: Promise<Decision> };
 
 /** What the object, or else the primary, has answered about a secret to a question of `sentMs` (Unix time). */
 export type Answered<Key> = Introduced<Key> & { sentMs: number; isOfPrimary?: boolean };
 
-export class KeyClient<Key extends object> {
+export class KeyCalls<Key extends object> {
   readonly state: KeyState<Key>;
   readonly #id: string;
   readonly #options: KeysOptions<Key>;
@@ -64,10 +64,10 @@ export class KeyClient<Key extends object> {
     this.#id = id;
     this.#options = options;
     this.#runtime = options.runtime;
-    this.state = new KeyState(options.policy, randomBase62(CLIENT_ID_LENGTH), options.runtime.random);
+    this.state = new KeyState(options.policy, randomBase62(ISOLATE_ID_LENGTH), options.runtime.random);
   }
 
-  /** Counts a request with a valid secret. Needs a record. `isAlone`: decides it without the object. */
+  /** Counts a request with a valid secret. Needs a key. `isAlone`: decides it without the object. */
   async acquire(request: KeyRequest, isAlone = false): Promise<Decision> {
     const { arrivedMs, timing } = request;
     const { decision, isDue } = this.state.arrive(this.#runtime.now(), isAlone);
@@ -80,18 +80,18 @@ export class KeyClient<Key extends object> {
   }
 
   /** Looks up a secret that the isolate can't judge, at the object or else the primary. `counts`: the object counts a valid request. */
-  async lookUp(request: KeyRequest, counts: boolean): Promise<Answered<Key>> {
+  async ask(request: KeyRequest, counts: boolean): Promise<Answered<Key>> {
     const sentMs = this.#runtime.now();
     if (leftOf(this.#failure, sentMs) > 0) throw this.#failure.error;
-    const asked: Promise<Introduced<Key>> = counts ? this.introduce(request) : this.#identify(request);
+    const asked: Promise<Introduced<Key>> = counts ? this.askAndCount(request) : this.#askIdentity(request);
     return asked.then(
       (each): Answered<Key> => ({ ...each, sentMs }),
       (failure) => this.#askPrimary(request, failure),
     );
   }
 
-  /** Asks the object about a secret, and counts a valid request. Throws LimiterUnavailable if it has no record, or the call's failure. */
-  async introduce(request: KeyRequest): Promise<Introduced<Key>> {
+  /** Asks the object about a secret, and counts a valid request. Throws LimiterUnavailable if it has no key, or the call's failure. */
+  async askAndCount(request: KeyRequest): Promise<Introduced<Key>> {
     const { credential, arrivedMs, timing } = request;
     const waiter: Waiter<Key> = { arrivedMs, timing, secret: credential.hash };
     this.state.wait(waiter);
@@ -102,13 +102,13 @@ export class KeyClient<Key extends object> {
   }
 
   /** Asks the object about a secret, and counts nothing. Throws like `introduce`. */
-  #identify(request: KeyRequest): Promise<RecordAnswer<Key>> {
+  #askIdentity(request: KeyRequest): Promise<KeyAnswer<Key>> {
     const maxMs = patienceMs(request.arrivedMs, this.#runtime.now(), MAX_ANSWER_MS);
     const identify = (object: KeyObject) => object.identify(request.credential.hash);
-    return this.#ask(identify, readRecordAnswer, maxMs, [request], request.credential.hash);
+    return this.#ask(identify, readKeyAnswer, maxMs, [request], request.credential.hash);
   }
 
-  /** Reads the record from the primary, because the object can't be reached. */
+  /** Reads the key from the primary, because the object can't be reached. */
   async #askPrimary(
     { arrivedMs, timing, onObjectFailure }: KeyRequest,
     failure: unknown,
@@ -119,9 +119,9 @@ export class KeyClient<Key extends object> {
     const maxMs = patienceMs(arrivedMs, sentMs);
     const find = () => this.#options.load(this.#id);
     try {
-      const record = await this.#runtime.withDeadline("the database", maxMs, find);
-      this.state.learnRecord({ record, usableMs: RECORD_MS }, sentMs, this.#runtime.now());
-      return { record, usableMs: RECORD_MS, isNew: true, sentMs, isOfPrimary: true };
+      const key = await this.#runtime.withDeadline("the database", maxMs, find);
+      this.state.learnKey({ key, usableMs: KEY_MS }, sentMs, this.#runtime.now());
+      return { key, usableMs: KEY_MS, isNew: true, sentMs, isOfPrimary: true };
     } catch (error) {
       if (error instanceof DeadlineExceeded && maxMs >= HANGING_MS)
         this.#failure = { error, ...lend(this.#runtime.now(), FAILURE_MS) };
@@ -132,7 +132,7 @@ export class KeyClient<Key extends object> {
   }
 
   /** Asks the object for the key's usage. Returns the totals of its days. Throws what the call throws. */
-  async readUsage(request: KeyRequest) {
+  async askUsage(request: KeyRequest) {
     const sentMs = this.#runtime.now();
     const maxMs = patienceMs(request.arrivedMs, sentMs);
     const { usage } = await this.#ask((object) => object.usage(), readUsageAnswer, maxMs, [request]);
@@ -184,26 +184,26 @@ export class KeyClient<Key extends object> {
     this.#reportSoon();
   }
 
-  /** Calls the object for requests, and takes the record of its answer. Throws LimiterUnavailable if it has none, or what the call throws. */
-  async #ask<Answer extends RecordAnswer<Key>>(
+  /** Calls the object for requests, and takes the key of its answer. Throws LimiterUnavailable if it has none, or what the call throws. */
+  async #ask<Answer extends KeyAnswer<Key>>(
     call: (object: KeyObject) => PromiseLike<unknown>,
-    read: (message: unknown, known: Known<Key>) => Answer | NoRecord,
+    read: (message: unknown, known: Known<Key>) => Answer | NoKey,
     maxMs: number,
     requests: readonly Pick<KeyRequest, "timing">[],
     secret?: string,
   ): Promise<Answer> {
     const sentMs = this.#runtime.now();
     const callOnce = async () => call(this.#options.objectOf(this.#id));
-    let recordMs: number | undefined;
+    let loadMs: number | undefined;
     try {
       const message = await callObject(this.#runtime, maxMs, callOnce);
       const answer = read(message, this.state.knownAt(this.#runtime.now(), secret));
-      recordMs = answer.recordMs;
+      loadMs = answer.loadMs;
       if ("unavailable" in answer) throw new LimiterUnavailable("key", answer.unavailable);
-      this.state.learnRecord(answer, sentMs, this.#runtime.now());
+      this.state.learnKey(answer, sentMs, this.#runtime.now());
       return answer;
     } finally {
-      for (const { timing } of requests) timing?.hop("object", sentMs, recordMs);
+      for (const { timing } of requests) timing?.hop("object", sentMs, loadMs);
     }
   }
 

@@ -221,7 +221,7 @@ describe("while a window is full", () => {
     await run(500);
     world.change({ limits: { minute: 5, day: 9 } });
     world.sleep();
-    isolate.port.learnRecord({ record: world.record, usableMs: 30_000 }, START_MS + 500);
+    isolate.port.learnKey({ key: world.key, usableMs: 30_000 }, START_MS + 500);
     const [{ decision }] = await run(1_000, at(600));
     expect(decision).toMatchObject({ admitted: true, windows: { minute: { used: 4, limit: 5 } } });
   });
@@ -337,6 +337,6 @@ it("the status that GET /v1/usage gets is stored during a call if a minute has b
   void at(200);
   await run(210);
   isolate.port.learnStatus(world.usage().status, START_MS + 200);
-  const { windows } = isolate.port.keys.clientOf(KEY_ID).state.peek(START_MS + 210);
+  const { windows } = isolate.port.keys.callsOf(KEY_ID).state.peek(START_MS + 210);
   expect(ours(windows).minute.used).toBe(1);
 });

@@ -6,7 +6,7 @@ import type { KeyPolicy } from "../limits/index.ts";
 import { type Limits, type Plan, SHORTEST, WINDOWS } from "./plans.ts";
 
 /** A key. Its id is public, and names its object. */
-export interface Key {
+export interface KeyFields {
   id: string;
   plan: Plan;
   limits: Limits;
@@ -18,7 +18,7 @@ export interface Key {
 }
 
 /** A key with the SHA-256 (hexadecimal) of its secrets, the current one first. A replaced secret is valid until its grace ends. */
-export interface KeyRecord extends Key {
+export interface Key extends KeyFields {
   secrets: readonly { hash: string; goodUntilMs: number | null }[];
 }
 
@@ -26,7 +26,7 @@ export interface KeyRecord extends Key {
 export const MAX_REPLACED_SECRETS = 20;
 
 /** What ends a key, or interrupts it. */
-type Ends = Pick<Key, "revokedAtMs" | "suspendedAtMs" | "expiresAtMs">;
+type Ends = Pick<KeyFields, "revokedAtMs" | "suspendedAtMs" | "expiresAtMs">;
 
 export type KeyState = "active" | "suspended" | "expired" | "revoked";
 
@@ -42,7 +42,7 @@ export type SecretProblem = "unknown" | "replaced" | Exclude<KeyState, "active">
 
 /** Undefined for a valid secret. */
 export function problemOf(
-  record: Ends & Pick<KeyRecord, "secrets">,
+  record: Ends & Pick<Key, "secrets">,
   hash: string,
   nowMs: number,
 ): SecretProblem | undefined {
@@ -53,7 +53,7 @@ export function problemOf(
   return secret.goodUntilMs !== null && secret.goodUntilMs <= nowMs ? "replaced" : undefined;
 }
 
-type Secret = KeyRecord["secrets"][number];
+type Secret = Key["secrets"][number];
 
 /** The other release may have other windows. */
 const readLimits: Reader<Limits | undefined> = (...from) => {
@@ -61,13 +61,13 @@ const readLimits: Reader<Limits | undefined> = (...from) => {
   return limits[SHORTEST] === undefined ? undefined : (limits as Limits);
 };
 
-export const KEY_POLICY: KeyPolicy<KeyRecord, SecretProblem> = {
+export const KEY_POLICY: KeyPolicy<Key, SecretProblem> = {
   windows: WINDOWS,
   limitsOf: ({ limits }) => limits,
   problemOf,
   bansLiftedUntilMs: ({ bansLiftedUntilMs }) => bansLiftedUntilMs,
   // One that lacks something could make a revoked key valid, so it is absent: then the primary is asked.
-  readKey: whole<KeyRecord>(
+  readKey: whole<Key>(
     {
       id: TEXT,
       // A later release can have a plan that this one does not know.
