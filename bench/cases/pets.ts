@@ -3,6 +3,7 @@
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { DatabaseSync } from "node:sqlite";
+import { forEachWindow } from "../../src/keys/plans.ts";
 import { newKeyId, newSecret } from "../../src/keys/secret.ts";
 import { sha256 } from "../../src/lib/sha256.ts";
 import { MAX_LIMIT } from "../../src/limits/windows.ts";
@@ -30,7 +31,7 @@ const INSERT_PETS = `
 
 const INSERT_KEY = `
   INSERT INTO keys (id, name, plan, limits, hash, last_four, created_at_ms)
-  VALUES (?1, 'bench', 'enterprise', json_object('minute', ?2, 'day', ?2), unhex(?3), ?4, 1)`;
+  VALUES (?1, 'bench', 'enterprise', ?2, unhex(?3), ?4, 1)`;
 
 const OPERATOR = { by: "bench", nowMs: Date.now() };
 
@@ -81,7 +82,7 @@ export async function newKeys(keys: D1Database, count: number): Promise<Key[]> {
 }
 
 function keyWith(limit: number): NewKey {
-  return { name: "bench", plan: "enterprise", limits: { minute: limit, day: limit }, expiresAtMs: null };
+  return { name: "bench", plan: "enterprise", limits: forEachWindow(() => limit), expiresAtMs: null };
 }
 
 /** Like fillD1, for a database in this process. */
@@ -92,7 +93,8 @@ export async function fillSqlite(database: DatabaseSync, pets: number): Promise<
   database.prepare(INSERT_PETS).run(1, pets);
   const id = newKeyId();
   const secret = newSecret(id);
-  database.prepare(INSERT_KEY).run(id, NO_LIMIT, sha256(secret), secret.slice(-4));
+  const limits = JSON.stringify(keyWith(NO_LIMIT).limits);
+  database.prepare(INSERT_KEY).run(id, limits, sha256(secret), secret.slice(-4));
   return secret;
 }
 

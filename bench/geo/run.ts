@@ -5,6 +5,8 @@
 // replica too far fails. Cloudflare does not publish the lag of its replicas; it is usually shorter.
 
 import { setTimeout as wait } from "node:timers/promises";
+import { forEachWindow } from "../../src/keys/plans.ts";
+import { MAX_LIMIT } from "../../src/limits/windows.ts";
 import { type CreatedKey, createKeys, type NewKey } from "../../src/operators/admin.ts";
 import { addTablesAndPets, pagePath } from "../cases/pets.ts";
 import { BASELINE, PETS, PETSTORE } from "../measure/implementations.ts";
@@ -125,7 +127,8 @@ function sources({ file, databases, object }: GeoImplementation, isolates: numbe
 function newKeys(database: D1Database, tasks: readonly Task[]): Promise<CreatedKey[]> {
   const clients = new Map(tasks.map(({ key, client }) => [key, client]));
   const keys = Array.from(clients, ([name, client]): NewKey => {
-    return { name, plan: "enterprise", limits: LIMITS[client], expiresAtMs: null };
+    const limits = { ...forEachWindow(() => MAX_LIMIT), ...LIMITS[client] };
+    return { name, plan: "enterprise", limits, expiresAtMs: null };
   });
   return createKeys(database, keys, { by: "bench", nowMs: Date.now() });
 }

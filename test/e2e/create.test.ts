@@ -17,6 +17,7 @@ import { createKey, type NewKey, revokeKey, setExpiry } from "../../src/operator
 import { runPetstore } from "../support/e2e/in-process.ts";
 import { emptyState, startPetstore } from "../support/e2e/petstore.ts";
 import { useAccount } from "../support/e2e/use-account.ts";
+import { limitsWith } from "../support/key-record.ts";
 
 const { api, databaseOf } = await useAccount(["petstore-keys"]);
 const database = databaseOf("petstore-keys");
@@ -266,7 +267,7 @@ describe("./petstore keys create --from", () => {
     const create = async (name: string, more: Partial<NewKey> = {}) =>
       (await createKey(database, { name, plan: "free", expiresAtMs: null, ...more }, operator())).key;
     const [same, used, ended] = [await create("Mu\u0308ller"), await create("used"), await create("O'Neill")];
-    const agreed = await create("agreed", { plan: "enterprise", limits: { minute: 5, day: 50 } });
+    const agreed = await create("agreed", { plan: "enterprise", limits: limitsWith({ minute: 5, day: 50 }) });
     const twin = await create("twin", { plan: "pro" });
     const other = await create("twin");
     // A later key that is revoked does not stand for the one that works.

@@ -27,6 +27,7 @@ import {
 } from "../support/e2e/browser.ts";
 import { runScript } from "../support/e2e/petstore.ts";
 import { sharedPetstore } from "../support/e2e/shared-petstore.ts";
+import { refusedBy } from "../support/key-record.ts";
 
 if (CHROMIUM === undefined)
   process.stderr.write("Chromium not found: skipping browser tests. Set CHROMIUM to its path.\n");
@@ -604,7 +605,7 @@ describe.skipIf(CHROMIUM === undefined)("the usage page", () => {
       // The clock of the machine is an hour slow.
       await each.clock.install({ time: EXAMPLE_MS - 3_600_000 });
       // The widest figures of a plan.
-      const refused = { refusedBy: { minute: 98_765, day: 123_456 }, busiest: { minute: 40_000 } };
+      const refused = { refusedBy: refusedBy({ minute: 98_765, day: 123_456 }), busiest: { minute: 40_000 } };
       const days = EXAMPLE_USAGE.days.map((day, index) =>
         index === 28 ? { ...day, admitted: 100_000, ...refused } : day,
       );

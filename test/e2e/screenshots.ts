@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { EXAMPLE_USAGE } from "../../src/openapi/examples.ts";
 import { answerUsage, keyField, openBrowser, openOperation } from "../support/e2e/browser.ts";
 import { emptyState, start } from "../support/e2e/petstore.ts";
+import { refusedBy } from "../support/key-record.ts";
 
 const [folder = "docs"] = process.argv.slice(2);
 
@@ -14,7 +15,7 @@ const PAST_DAYS = EXAMPLE_USAGE.days.slice(0, -1).map(({ date }, index) => {
   const sent = Math.round((isQuiet ? 150 : 700) + 400 * Math.sin(index) ** 2);
   const minute = index % 5 === 0 ? 120 : 0;
   const refusals = {
-    refusedBy: { minute, day: Math.max(0, sent - 1000) },
+    refusedBy: refusedBy({ minute, day: Math.max(0, sent - 1000) }),
     busiest: { minute: 40 + minute },
   };
   return { date, admitted: Math.min(1000, sent), ...refusals };

@@ -4,6 +4,7 @@
 // EXHAUSTIVE_DEPTH=n sets the number of events: 4 by default, some 13,000 states; 5 are some 100,000, and take two minutes.
 
 import { expect, inject, it } from "vitest";
+import { forEachWindow } from "../../src/keys/plans.ts";
 import { type Isolate, type Message, World } from "./world.ts";
 
 /**
@@ -119,9 +120,9 @@ class Steps {
     } else if (what === "lower" || what === "raise") {
       this.#left.changes -= 1;
       this.#note("object", what);
-      const { minute, day } = world.key.limits;
       const change = what === "lower" ? -5 : 5;
-      world.change({ limits: { minute: Math.max(1, minute + change), day: day + change } });
+      const limits = forEachWindow((name) => Math.max(1, world.key.limits[name] + change));
+      world.change({ limits });
       world.sleep();
     } else await world.run(what === "pass" ? time.nowMs + Number(which) : Date.UTC(2026, 10, 23) + 10);
     // A call that exceeds its deadline, itself or by its retry, makes counts inexact.

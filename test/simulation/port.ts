@@ -2,7 +2,6 @@
 // object stores; and the messages between them.
 
 import { KEY_POLICY, type Key, type SecretProblem } from "../../src/keys/key.ts";
-import type { Limits } from "../../src/keys/plans.ts";
 import { writeUsage } from "../../src/keys/reports.ts";
 import { credentialOf } from "../../src/keys/secret.ts";
 import type { Runtime } from "../../src/lib/runtime.ts";
@@ -22,7 +21,7 @@ import { daysOf } from "../../src/limits/object/totals.ts";
 import type { KeyPolicy } from "../../src/limits/policy.ts";
 import type * as protocol from "../../src/limits/protocol.ts";
 import type { Status, UsableKey } from "../../src/limits/protocol.ts";
-import type { Decision } from "../../src/limits/windows.ts";
+import type { Decision, Limits } from "../../src/limits/windows.ts";
 import { KEY_ID, NO_REQUESTS } from "../support/key-record.ts";
 
 export { banEndMs } from "../../src/limits/object/bans.ts";

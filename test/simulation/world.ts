@@ -8,7 +8,6 @@ import { readFileSync } from "node:fs";
 import { DatabaseSync, type SQLInputValue } from "node:sqlite";
 import { HEADER } from "../../src/http/header-names.ts";
 import { KEY_POLICY, type Key, problemOf } from "../../src/keys/key.ts";
-import type { Limits } from "../../src/keys/plans.ts";
 import { BoundedMap } from "../../src/lib/bounded-map.ts";
 import { DeadlineExceeded } from "../../src/lib/deadline.ts";
 import { formatDate } from "../../src/lib/rfc3339.ts";
@@ -27,7 +26,7 @@ import {
   sum,
   type Windows,
 } from "../../src/limits/windows.ts";
-import { KEY_ID, NO_REQUESTS, recordOf } from "../support/key-record.ts";
+import { KEY_ID, keyOf, NO_REQUESTS } from "../support/key-record.ts";
 import {
   type AcquireAnswer,
   type AcquireRequest,
@@ -323,7 +322,7 @@ export class World {
     this.#service = options.service ?? PETSTORE;
     this.lengths = this.#service.policy.windows;
     this.time = new Timeline(options.startMs);
-    this.versions = [{ fromMs: 0, key: recordOf([FIRST_SECRET], options.limits as Limits) }];
+    this.versions = [{ fromMs: 0, key: keyOf([FIRST_SECRET], options.limits) }];
     USAGE.exec("DELETE FROM key_usage");
     this.#life = this.#newLife();
   }

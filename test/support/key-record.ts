@@ -1,16 +1,22 @@
-// The key of a key, and a call of an isolate without requests.
+// A key of ours, its limits, and a call of an isolate without requests.
 
 import type { Key } from "../../src/keys/key.ts";
-import type { Limits, WindowName } from "../../src/keys/plans.ts";
-import type { Window, Windows } from "../../src/limits/windows.ts";
+import { forEachWindow, type Limits, type WindowName } from "../../src/keys/plans.ts";
+import { type Limits as AnyLimits, MAX_LIMIT, type Window, type Windows } from "../../src/limits/windows.ts";
 
 export const KEY_ID = "key_000000000000";
 
-/** The key of a valid key whose secrets have these hashes. */
-export const recordOf = (hashes: readonly string[], limits: Limits, id = KEY_ID): Key => ({
+/** Limits of these windows, and of the others none that a test reaches. */
+export const limitsWith = (some: Partial<Limits>): Limits => forEachWindow((name) => some[name] ?? MAX_LIMIT);
+
+/** Refusals by these windows, and none by the others. */
+export const refusedBy = (some: Partial<Limits>): Limits => forEachWindow((name) => some[name] ?? 0);
+
+/** A valid key whose secrets have these hashes. Only these windows have limits. */
+export const keyOf = (hashes: readonly string[], limits: AnyLimits, id = KEY_ID): Key => ({
   id,
   plan: "enterprise",
-  limits,
+  limits: limits as Limits,
   expiresAtMs: null,
   revokedAtMs: null,
   suspendedAtMs: null,

@@ -1,7 +1,7 @@
 // Isolates of one key, its real object, and a network that the test controls, on virtual time. All times count from START_MS. The world
 // also checks its own guarantees in each test, such as the longest wait, the calls in a second, and the verdict about each secret.
 
-import type { Limits } from "../../src/keys/plans.ts";
+import type { Limits } from "../../src/limits/windows.ts";
 import { shortest } from "../../src/limits/windows.ts";
 import { type Isolate, type Message, type Options, type Read, World } from "../simulation/world.ts";
 

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { PLAN_LIMITS } from "../../src/keys/plans.ts";
 import { BAN_MS } from "../../src/limits/object/bans.ts";
 import { fullWindows } from "../../src/limits/windows.ts";
-import { KEY_ID, ours } from "../support/key-record.ts";
+import { KEY_ID, limitsWith, ours } from "../support/key-record.ts";
 import {
   admissions,
   END,
@@ -219,7 +219,7 @@ describe("while a window is full", () => {
     const { world, isolate, burst, at, run } = newService({ minute: 3, day: 9 });
     void burst(4, 0);
     await run(500);
-    world.change({ limits: { minute: 5, day: 9 } });
+    world.change({ limits: limitsWith({ minute: 5, day: 9 }) });
     world.sleep();
     isolate.port.learnKey({ key: world.key, usableMs: 30_000 }, START_MS + 500);
     const [{ decision }] = await run(1_000, at(600));

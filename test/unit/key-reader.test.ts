@@ -5,13 +5,13 @@ import { KEY_POLICY, type Key } from "../../src/keys/key.ts";
 import { RUNTIME } from "../../src/lib/workers-runtime.ts";
 import { KeyReader, type ReadKey } from "../../src/limits/object/key-reader.ts";
 import { hasSecret } from "../../src/limits/policy.ts";
-import { recordOf } from "../support/key-record.ts";
+import { keyOf } from "../support/key-record.ts";
 
 const START_MS = Date.UTC(2026, 10, 20, 12, 34, 20);
 
 beforeEach(() => void vi.useFakeTimers({ now: START_MS }));
 
-const keyWith = (...hashes: string[]) => recordOf(hashes, { minute: 60, day: 1_000 });
+const keyWith = (...hashes: string[]) => keyOf(hashes, { minute: 60, day: 1_000 });
 
 /** A reader of a database whose reads take 100 ms, fail or hang. All times count from START_MS. */
 function newReader(stored?: ReadKey<Key>) {

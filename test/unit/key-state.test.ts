@@ -8,7 +8,7 @@ import { LimiterUnavailable } from "../../src/limits/errors.ts";
 import * as states from "../../src/limits/isolate/key-state.ts";
 import { type AcquireResult, type Lease, RATE_MS } from "../../src/limits/protocol.ts";
 import { FIRST_SECRET } from "../simulation/world.ts";
-import { ours, recordOf } from "../support/key-record.ts";
+import { keyOf, ours } from "../support/key-record.ts";
 
 /** A second after the minute began by the object's clock, which is 5 s behind. */
 const MINUTE_MS = Date.UTC(2026, 10, 22, 12, 34);
@@ -20,7 +20,7 @@ type KeyState = states.KeyState<Key>;
 type Call = states.Call<Key>;
 type Waiter = states.Waiter<Key>;
 
-const RECORD = recordOf([FIRST_SECRET], LIMITS);
+const RECORD = keyOf([FIRST_SECRET], LIMITS);
 
 /** What the object says at MADE_MS. */
 const RESULT = {
@@ -311,7 +311,7 @@ it.each([
 it("a full window is not refused while another isolate may give back leased requests of it, nor after the limit was raised", () => {
   const by = (leased: number, limit = LIMITS.minute) => {
     const state = newState({ ...fullOf("minute"), leased: { minute: leased, day: leased } });
-    const key = { ...RECORD, limits: { ...LIMITS, minute: limit } };
+    const key = { ...RECORD, limits: { ...RECORD.limits, minute: limit } };
     state.learnKey({ key, usableMs: 40_000 }, NOW_MS, NOW_MS + 20);
     return state.decideAtOnce(NOW_MS + 100)?.by;
   };
@@ -604,7 +604,7 @@ describe("without the object, an isolate admits", () => {
     const limits = { minute: 4, day: 400 };
     const [some, few] = [LIMITS, limits].map((each) => {
       const state = new KeyState(KEY_POLICY, "A", () => 0);
-      state.learnKey({ key: recordOf([FIRST_SECRET], each), usableMs: 30_000 }, NOW_MS, NOW_MS);
+      state.learnKey({ key: keyOf([FIRST_SECRET], each), usableMs: 30_000 }, NOW_MS, NOW_MS);
       return state;
     }) as [KeyState, KeyState];
     expect([admittedAlone(some), admittedAlone(few)]).toEqual([30, 1]);
@@ -685,7 +685,7 @@ it("for a second after a failed call, requests that exceed the share are refused
   expect(state.arrive(NOW_MS + 1_170).decision).toBeUndefined();
   // Also of a key of which the isolate knows only the key.
   const cold = new KeyState(KEY_POLICY, "A", () => 0);
-  cold.learnKey({ key: recordOf([FIRST_SECRET], { minute: 4, day: 9 }), usableMs: 30_000 }, NOW_MS, NOW_MS);
+  cold.learnKey({ key: keyOf([FIRST_SECRET], { minute: 4, day: 9 }), usableMs: 30_000 }, NOW_MS, NOW_MS);
   for (const index of [0, 1]) cold.wait({ arrivedMs: NOW_MS + index });
   cold.failCall(cold.beginCall("request", NOW_MS + 100), new Error("away"), NOW_MS + 110);
   expect(cold.arrive(NOW_MS + 111).decision).toMatchObject({ admitted: false, by: "local" });

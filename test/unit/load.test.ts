@@ -3,6 +3,7 @@
 import { expect, it } from "vitest";
 import { HEADER } from "../../src/http/header-names.ts";
 import { Ledger } from "../stress/load/ledger.ts";
+import { limitsWith, refusedBy } from "../support/key-record.ts";
 
 const START_MS = Date.parse("2026-11-20T12:34:00Z");
 const LIMIT = 32;
@@ -39,7 +40,7 @@ it.each<[what: string, run: Partial<typeof EXACT>, problem?: RegExp]>([
   ["losses of a lease and a request under way", { admitted: 22, kills: 1, interrupted: 1 }],
   [
     "lost requests in usage",
-    { kills: 1, interrupted: 1, usage: { admitted: 42, refusedBy: { minute: 2, day: 0 } } },
+    { kills: 1, interrupted: 1, usage: { admitted: 42, refusedBy: refusedBy({ minute: 2 }) } },
   ],
   ["one more than the limit", { admitted: 33 }, EXCEEDED],
   ["one more than the limit, despite a kill", { admitted: 33, kills: 1 }, EXCEEDED],
@@ -53,20 +54,20 @@ it.each<[what: string, run: Partial<typeof EXACT>, problem?: RegExp]>([
   ["a forgotten admission at a kill", { kills: 1, usage: { admitted: 31 } }, ADMISSIONS],
   ["an admission counted twice", { usage: { admitted: 33 } }, ADMISSIONS],
   ["more counted than a kill explains", { kills: 1, usage: { admitted: 42 } }, ADMISSIONS],
-  ["a forgotten refusal", { usage: { refusedBy: { minute: 0, day: 0 } } }, REFUSALS],
-  ["an unreported refusal at a kill", { kills: 1, usage: { refusedBy: { minute: 0, day: 0 } } }],
-  ["a refusal counted twice", { usage: { refusedBy: { minute: 2, day: 0 } } }, REFUSALS],
+  ["a forgotten refusal", { usage: { refusedBy: refusedBy({}) } }, REFUSALS],
+  ["an unreported refusal at a kill", { kills: 1, usage: { refusedBy: refusedBy({}) } }],
+  ["a refusal counted twice", { usage: { refusedBy: refusedBy({ minute: 2 }) } }, REFUSALS],
 ])("in the ledger of a client, %s: %j finds %s", (_, run, problem) => {
   // One admission a millisecond, then refusals, and later admissions.
   const { admitted, left, refused, later, fromMs, kills, interrupted, usage } = { ...EXACT, ...run };
-  const ledger = Object.assign(new Ledger({ minute: LIMIT, day: 1_000 }), { kills, interrupted });
+  const ledger = Object.assign(new Ledger(limitsWith({ minute: LIMIT, day: 1_000 })), { kills, interrupted });
   const record = (status: number, remaining: number, ms: number) =>
     ledger.record(answer(status, remaining), START_MS + ms);
   for (let sent = 0; sent < admitted; sent += 1) record(200, LIMIT - sent - 1, fromMs + sent);
   for (let sent = 0; sent < refused; sent += 1) record(429, left, fromMs + 600);
   for (let sent = 0; sent < later; sent += 1) record(200, 0, 700);
   ledger.checkWindows();
-  const day = { date: "2026-11-20", refusedBy: { minute: refused, day: 0 }, busiest: {} };
+  const day = { date: "2026-11-20", refusedBy: refusedBy({ minute: refused }), busiest: {} };
   ledger.checkUsage([{ ...day, admitted: admitted + later, ...usage }]);
   const one = problem && [expect.stringMatching(problem)];
   expect([...new Set(ledger.problems)]).toEqual(one ?? []);

@@ -1,14 +1,13 @@
 // acquire on a quota: windows, bans, leases, reports and repeated calls. The simulation has random lives of a key.
 
 import { assert, expect, it } from "vitest";
-import { type Limits, WINDOWS } from "../../src/keys/plans.ts";
 import { formatDate } from "../../src/lib/rfc3339.ts";
 import { acquire } from "../../src/limits/object/acquire.ts";
 import { BAN_MS, liftBan } from "../../src/limits/object/bans.ts";
 import { unusedQuota } from "../../src/limits/object/quota.ts";
 import { daysOf } from "../../src/limits/object/totals.ts";
 import type { AcquireRequest, AcquireResult } from "../../src/limits/protocol.ts";
-import { longest, shortest, type Window } from "../../src/limits/windows.ts";
+import { type Limits, longest, shortest, type Window } from "../../src/limits/windows.ts";
 import { NO_REQUESTS } from "../support/key-record.ts";
 
 const DAY_MS = 86_400_000;
@@ -27,7 +26,7 @@ function newKey(limits: Limits, nowMs = MINUTE_MS) {
   const key = {
     limits,
     nowMs,
-    quota: unusedQuota(WINDOWS),
+    quota: unusedQuota({ minute: 60, day: 86_400 }),
     acquire(requests: number, rest: Partial<AcquireRequest> = {}): AcquireResult {
       number += 10;
       const call = { ...NO_REQUESTS, isolate: "A", number, requests, wantsLease: true };
@@ -70,7 +69,7 @@ it("the totals of the last 30 days are kept, today included", () => {
 /** A key with a refusal at MINUTE_MS, 7 s later. From now on, refusals count towards a ban. */
 function newRefusedKey(limits: Limits) {
   const key = newKey(limits);
-  key.acquire(limits.minute + 1);
+  key.acquire(shortest(limits) + 1);
   key.nowMs += 7_000;
   return key;
 }

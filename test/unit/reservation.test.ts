@@ -1,7 +1,6 @@
 // What the object of a busy key stores, and what that covers. The simulation has crashes in between.
 
 import { assert, expect, it } from "vitest";
-import { WINDOWS } from "../../src/keys/plans.ts";
 import { acquire } from "../../src/limits/object/acquire.ts";
 import { type Quota, unusedQuota } from "../../src/limits/object/quota.ts";
 import { Activity, covers, RESERVED_SHARE, reserve, SETTLE_MS } from "../../src/limits/object/reservation.ts";
@@ -10,7 +9,7 @@ import { NO_REQUESTS } from "../support/key-record.ts";
 
 const MINUTE_MS = Date.UTC(2026, 10, 20, 12, 34);
 const DAY_MS = 86_400_000;
-const UNUSED = unusedQuota(WINDOWS);
+const UNUSED = unusedQuota({ minute: 60, day: 86_400 });
 const LIMITS = { minute: 100, day: 1_000 };
 
 let number = 0;

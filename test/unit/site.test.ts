@@ -2,7 +2,9 @@
 
 import { afterEach, assert, beforeEach, describe, expect, it, vi } from "vitest";
 import { HEADER } from "../../src/http/header-names.ts";
+import { forEachWindow } from "../../src/keys/plans.ts";
 import type { UsageBody } from "../../src/keys/usage/usage-body.ts";
+import { MAX_LIMIT } from "../../src/limits/windows.ts";
 import { changesForClients } from "../../src/openapi/changes.ts";
 import { REMEDIES } from "../../src/openapi/errors.ts";
 import { changesAsHtml } from "../../src/openapi/html.ts";
@@ -13,6 +15,7 @@ import { errorText, formatInstant } from "../../src/site/text.ts";
 import { adviceOn } from "../../src/site/usage/advice.ts";
 import { chartSvg, tableOf } from "../../src/site/usage/chart.ts";
 import { gaugeFigures, stateText } from "../../src/site/usage/figures.ts";
+import { refusedBy } from "../support/key-record.ts";
 
 const nowMs = Date.parse("2026-11-20T12:34:20Z");
 const now = nowMs / 1000;
@@ -113,7 +116,12 @@ describe("the state of a key", () => {
     ["a ban within the day", fullDay, now + 600, ` ${ban} ${dayLimit}`],
     ["a ban that has ended", {}, now - 1, ""],
   ])("%s", (_, full, bannedUntil, text) => {
-    const body: UsageBody = { plan: "free", windows: { minute, day, ...full }, bannedUntil, days: [] };
+    const body: UsageBody = {
+      plan: "free",
+      windows: { ...forEachWindow(() => minute), day, ...full },
+      bannedUntil,
+      days: [],
+    };
     expect(stateText(body, nowMs)).toBe(`This key is on the Free plan.${text}`);
   });
 });
@@ -151,10 +159,13 @@ describe("whether a larger plan would have helped", () => {
   const adviceTo = (minute: number, day: number, ...counts: number[][]) => {
     const days = Array.from({ length: 30 }, (_, index) => {
       const [admitted = 0, byMinute = 0, byDay = 0, busiest = 0] = counts[index] ?? [];
-      const refusedBy = { minute: byMinute, day: byDay };
-      return { date: "2026-11-20", admitted, refusedBy, busiest: { minute: busiest } };
+      const refused = refusedBy({ minute: byMinute, day: byDay });
+      return { date: "2026-11-20", admitted, refusedBy: refused, busiest: { minute: busiest } };
     });
-    return adviceOn({ days, windows: { minute: window(minute), day: window(day) } });
+    return adviceOn({
+      days,
+      windows: { ...forEachWindow(() => window(MAX_LIMIT)), minute: window(minute), day: window(day) },
+    });
   };
 
   const PRO = "The Pro plan would have admitted all: 300 requests per minute, 10,000 per day.";
@@ -243,7 +254,7 @@ describe("the chart of the days", () => {
     return {
       date,
       admitted: index * 10,
-      refusedBy: { minute: isLast ? 40 : 0, day: isLast ? 20 : 0 },
+      refusedBy: refusedBy({ minute: isLast ? 40 : 0, day: isLast ? 20 : 0 }),
       busiest: { minute: 70 },
     };
   });
@@ -281,7 +292,7 @@ describe("the chart of the days", () => {
     [9, ["0", "5", "10"]],
     [1_250, ["0", "500", "1K", "1.5K"]],
   ])("has a scale for at most %d requests a day", (admitted, ticks) => {
-    const refused = { refusedBy: { minute: 0, day: 0 }, busiest: { minute: 0 } };
+    const refused = { refusedBy: refusedBy({}), busiest: { minute: 0 } };
     const chart = chartSvg([{ date: "2026-11-20", admitted, ...refused }]);
     expect([...chart.matchAll(/text-anchor="end">([\d.K]+)</g)].map(([, tick]) => tick)).toEqual(ticks);
   });
@@ -289,8 +300,13 @@ describe("the chart of the days", () => {
   it("has a table of UTC days, the latest first", () => {
     vi.stubEnv("TZ", "America/New_York");
     const table = tableOf([
-      { date: "2026-11-19", admitted: 1000, refusedBy: { minute: 250, day: 30 }, busiest: { minute: 310 } },
-      { date: "2026-11-20", admitted: 1, refusedBy: { minute: 0, day: 0 }, busiest: { minute: 1 } },
+      {
+        date: "2026-11-19",
+        admitted: 1000,
+        refusedBy: refusedBy({ minute: 250, day: 30 }),
+        busiest: { minute: 310 },
+      },
+      { date: "2026-11-20", admitted: 1, refusedBy: refusedBy({}), busiest: { minute: 1 } },
     ]);
     const [header = "", rows = ""] = table.split("</thead>");
     expect([...header.matchAll(/>([^<]+)<\/th>/g)].map(([, text]) => text)).toEqual([

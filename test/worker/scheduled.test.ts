@@ -7,6 +7,7 @@ import worker from "../../src/index.ts";
 import { DAY_MS } from "../../src/limits/protocol.ts";
 import { changePlan } from "../../src/operators/admin.ts";
 import { USAGE_KEPT_DAYS } from "../../src/operators/usage.ts";
+import { limitsWith } from "../support/key-record.ts";
 import { interceptStatements, objectOf } from "../support/worker/bindings.ts";
 import { acquire, batch, newKey, operator } from "../support/worker/client.ts";
 import { takeLogLines } from "../support/worker/log-lines.ts";
@@ -74,7 +75,7 @@ it("a day that has used 80 and 100 % of its key's limit has an alert of each, on
   expect(await alertsOf(id)).toEqual([[today, 100, 100, 100]]);
   pass(1_800_000);
   // Of a lower limit, more was used on that day, which is too long ago.
-  await changePlan(env.KEYS_DB, id, "enterprise", { minute: 10, day: 10 }, operator());
+  await changePlan(env.KEYS_DB, id, "enterprise", limitsWith({ minute: 10, day: 10 }), operator());
   await env.KEYS_DB.prepare("UPDATE key_usage SET alerted = 0 WHERE key_id = ?1").bind(id).run();
   expect(await alertsOf(id)).toEqual([]);
 });

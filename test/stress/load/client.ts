@@ -8,6 +8,7 @@ import { type Limits, PLAN_LIMITS, type Plan } from "../../../src/keys/plans.ts"
 import { keyIdOf } from "../../../src/keys/secret.ts";
 import { Random } from "../../simulation/random.ts";
 import { WAIT_MS } from "../../support/hang.ts";
+import { limitsWith } from "../../support/key-record.ts";
 import { SEED } from "../../support/seed.ts";
 import { Ledger } from "./ledger.ts";
 
@@ -22,7 +23,7 @@ export interface Profile {
 }
 
 const { free, pro, business } = PLAN_LIMITS;
-const enterprise = (minute: number, day = 1_000_000) => ({ minute, day });
+const enterprise = (minute: number, day = 1_000_000) => limitsWith({ minute, day });
 
 /** They repeat. A client below four times its limit, or 180 requests above it, is never banned. */
 export const PROFILES: Profile[] = [

@@ -2,6 +2,7 @@
 // of their own, and do not count those of others.
 
 import { beforeAll, inject } from "vitest";
+import { limitsWith } from "../key-record.ts";
 import type { KeyRequest } from "./global-setup.ts";
 
 /** The service. `origin` and `state` are set before the first test, which waits until it runs. */
@@ -10,8 +11,8 @@ export function sharedPetstore() {
     origin: "",
     /** The folder of its state, for `--persist-to`. */
     state: "",
-    newKey: (plan: KeyRequest["plan"], limits?: KeyRequest["limits"]) =>
-      ask<{ id: string; key: string }>("/keys", { plan, limits }),
+    newKey: (plan: KeyRequest["plan"], limits?: Partial<KeyRequest["limits"]>) =>
+      ask<{ id: string; key: string }>("/keys", { plan, limits: limits && limitsWith(limits) }),
     /** Sends a request with a key. */
     call(path: string, key: string, init: RequestInit = {}) {
       const headers = new Headers(init.headers);

@@ -8,6 +8,7 @@ import { REQUESTS_PER_MINUTE } from "../../../src/limits/address-counter.ts";
 import { BAN_GRACE_MS } from "../../../src/limits/object/bans.ts";
 import type { AcquireRequest, AcquireResult } from "../../../src/limits/protocol.ts";
 import { createKey } from "../../../src/operators/admin.ts";
+import { limitsWith } from "../key-record.ts";
 import type { Exchange } from "../openapi-validator.ts";
 import { objectOf, REAL } from "./bindings.ts";
 import { pass } from "./time.ts";
@@ -15,14 +16,14 @@ import { pass } from "./time.ts";
 export const ORIGIN = "https://petstore.example";
 
 /** `limits` are for the enterprise plan only. */
-type KeyOptions = { plan?: Plan; limits?: Limits; expiresAtMs?: number | null };
+type KeyOptions = { plan?: Plan; limits?: Partial<Limits>; expiresAtMs?: number | null };
 
 /** Who changes keys in tests. */
 export const operator = (nowMs = Date.now()) => ({ by: "a test", nowMs });
 
 /** Creates a key. The default is the business plan, whose limits most tests don't reach. */
 export async function newKey({ plan = "business", limits, expiresAtMs = null }: KeyOptions = {}) {
-  const key = { name: "a test", plan, expiresAtMs, ...(limits && { limits }) };
+  const key = { name: "a test", plan, expiresAtMs, ...(limits && { limits: limitsWith(limits) }) };
   const created = await createKey(env.KEYS_DB, key, operator());
   return { id: created.key.id, secret: created.secret };
 }
