@@ -105,7 +105,7 @@ it("petstore has one limit, also after a crash and a pause, and is charged for c
   limiter.crash();
   expect(await admitted(limiter, 1, 60)).toBe(40);
   limiter.check?.();
-  // Its stored value, and the key of the key.
+  // Its stored value, and its key.
   expect(limiter.counts.rowsRead).toBe(rowsRead + 2);
   const { objectRequests, rowsWritten } = limiter.counts;
   expect(objectRequests).toBeLessThan(15);

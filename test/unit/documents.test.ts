@@ -174,7 +174,7 @@ it.each(Object.entries(FIGURES))("%s has the figures of the code", (document, ex
 
 const { free, pro } = PLAN_LIMITS;
 const IDS = `${ID_LENGTH.min} to ${ID_LENGTH.max} letters`;
-/** When a banned isolate renews the record, which may be this old when it gets it. */
+/** When a banned isolate renews the key, which may be this old when it gets it. */
 const RENEWAL = "every {(KEY_MS / 2 - REFRESH_MS) / 1000} to {KEY_MS / 2 / 1000} s";
 /** The longest interval of steady requests that get a lease, in seconds. */
 const STEADY = longestInterval(evaluate("MIN_RECENT")).toFixed(1);
@@ -269,7 +269,7 @@ const PHRASES: Record<string, string[]> = {
     `| {STEPS_PER_RUN * ROWS_PER_STEP} rows in ${CRON} minutes`,
     "one in {REFRESH_MS / 1000} s for each key in use",
     "{REQUESTS_PER_MINUTE} a minute from one address in one isolate",
-    "| Clients of keys in an isolate | {MAX_KEYS} |",
+    "| Keys in an isolate | {MAX_KEYS} |",
     "older than {FRESH_MS / 1000} s | 0 | 1 each {REVALIDATE_MS / 1000} s",
     "less than once in {MAX_AGE_MS / 1000} s | 1 in {REFRESH_MS / 1000} s",
     `gets steadily one in ${STEADY} s`,

@@ -69,7 +69,7 @@ describe.each([released])("release 1.0.0", (release) => {
     expect(readUsageAnswer(release.usage, KNOWN)).toEqual(release.usage);
     expect(readKeyAnswer(release.identified, KNOWN)).toEqual(release.identified);
     expect(readKeyAnswer(release.noRecord, KNOWN)).toEqual(release.noRecord);
-    expect(readState(release.stored, 0, refuseAll)).toEqual(release.stored);
+    expect(readState(release.stored, 0, refuseAll)).toMatchObject(release.stored);
   });
 
   it("has no number that is read although it is none: a message is refused, a stored one counts as absent", () => {
@@ -234,12 +234,14 @@ describe("what is stored", () => {
     expect(day).toEqual({ seconds: 86_400, startMs: startOfWindowMs(86_400, tomorrowMs), used: 0 });
   });
 
+  const hour = { seconds: 3_600, startMs: NOW_MS - (NOW_MS % 3_600_000) };
+  /** The counts if there are these windows between minute and day. */
+  const countsWith = (windows: object, value: object = stored) => {
+    const policy = { ...KEY_POLICY, windows: { minute: 60, ...windows, day: 86_400 } };
+    return state.readState(value, NOW_MS, refuseAll, policy).quota.counts;
+  };
+
   it("has of a window that its release did not have the requests of the next shorter one; of one with another length, none is left", () => {
-    const hour = { seconds: 3_600, startMs: NOW_MS - (NOW_MS % 3_600_000) };
-    const countsWith = (windows: object, value: object = stored) => {
-      const policy = { ...KEY_POLICY, windows: { minute: 60, ...windows, day: 86_400 } };
-      return state.readState(value, NOW_MS, refuseAll, policy).quota.counts;
-    };
     const { used } = stored.quota.counts.minute;
     expect(countsWith({ hour: 3_600 })).toEqual({ ...stored.quota.counts, hour: { ...hour, used } });
     const known = structuredClone(stored) as { quota: { counts: object }; read: { key: object } };
@@ -249,6 +251,39 @@ describe("what is stored", () => {
     expect(countsWith({ hour: 1_800 }, known)).toMatchObject({
       hour: { seconds: 1_800, used: 1_000_000_000 },
     });
+  });
+
+  it("has of each of several new windows the requests of the longest one before them, in the order of their lengths", () => {
+    const { used } = stored.quota.counts.minute;
+    const counts = countsWith({ half: 1_800, hour: 3_600 });
+    expect(Object.keys(counts)).toEqual(["minute", "half", "hour", "day"]);
+    expect([counts.half?.used, counts.hour?.used]).toEqual([used, used]);
+  });
+
+  it("has a full window, which ends, for a lost one that is neither new nor of whole days", () => {
+    const full = { ...hour, used: 1_000_000_000 };
+    const known = replaced(stored, "read.key.limits", { minute: 300, hour: 900, day: 30_000 });
+    expect(countsWith({ hour: 3_600 }, known)).toEqual({ ...stored.quota.counts, hour: full });
+    // Nobody knows whether it is new, because the limits that the key had are lost.
+    expect(countsWith({ hour: 3_600 }, without(stored, "read"))).toMatchObject({ hour: full });
+    // One that had another length begins as if it had been lost.
+    const longer = replaced(known, "quota.counts.hour", { ...hour, used: 7 });
+    const startMs = startOfWindowMs(1_800, NOW_MS);
+    expect(countsWith({ hour: 1_800 }, longer)).toMatchObject({ hour: { ...full, seconds: 1_800, startMs } });
+  });
+
+  it("has of a lost or new window of several days the totals of its days", () => {
+    const [today] = stored.quota.totals.days;
+    // Weeks begin on Thursday, as Unix time did.
+    const days = ["2026-11-18", "2026-11-19", "2026-11-22"].map((date, index) => {
+      return { ...today, date, admitted: 10 ** index };
+    });
+    const value = replaced(stored, "quota.totals.days", days);
+    const policy = { ...KEY_POLICY, windows: { ...WINDOWS, week: 604_800 } };
+    const week = { seconds: 604_800, startMs: Date.UTC(2026, 10, 19), used: 110 };
+    const limits = { minute: 300, day: 30_000, week: 90_000 };
+    for (const each of [value, replaced(value, "read.key.limits", limits)])
+      expect(state.readState(each, NOW_MS, refuseAll, policy).quota.counts).toMatchObject({ week });
   });
 
   it.each(["id", "size", "used", "grantedMs", "durationMs", "renewedMs"])(

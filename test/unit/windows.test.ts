@@ -69,21 +69,26 @@ it("the headers of an address name no day", () => {
   expect([RateLimit, policy]).toEqual(['"minute";r=59;t=60', '"minute";q=60;w=60']);
 });
 
+/** A refusal has a Retry-After: after a second less, a request is still refused. Reset is no earlier than a request is admitted. */
+function expectSmallestRetryAfter(decision: Windows.Outlook): void {
+  const { [HEADER.retryAfter]: retryAfter, [HEADER.rateLimitReset]: reset } = headersOf(decision);
+  expect(retryAfter === undefined).toBe(decision.admitted);
+  if (retryAfter === undefined) return;
+  expect(left(decision, tighterWindow(decision))).toBe(0);
+  const isAdmittedAt = (atMs: number) =>
+    atMs >= (decision.bannedUntilMs ?? 0) &&
+    Windows.room(Windows.rollOver<Windows.Window>(decision.windows, atMs)) > 0;
+  const endMs = decision.nowMs + Number(retryAfter) * 1_000;
+  expect([endMs - 1_000, endMs, Number(reset) * 1_000].map(isAdmittedAt)).toEqual([false, true, true]);
+}
+
 it("Retry-After is the smallest number of seconds after which a request is admitted", () => {
   const now = fc.integer({ min: MIDNIGHT_MS - 900_000, max: MIDNIGHT_MS - 1 });
   const used = fc.integer({ min: 0, max: 10 });
   const ban = fc.option(fc.integer({ min: 1, max: 600_000 }), { nil: undefined });
   fc.assert(
     fc.property(now, used, used, ban, (nowMs, minuteUsed, dayUsed, banMs) => {
-      const decision = decisionOf(nowMs, minuteUsed, dayUsed, banMs);
-      const { [HEADER.retryAfter]: retryAfter, [HEADER.rateLimitReset]: reset } = headersOf(decision);
-      expect(retryAfter === undefined).toBe(decision.admitted);
-      if (retryAfter === undefined) return;
-      expect(left(decision, tighterWindow(decision))).toBe(0);
-      const isAdmittedAt = (atMs: number) =>
-        atMs >= (decision.bannedUntilMs ?? 0) && Windows.room(Windows.rollOver(decision.windows, atMs)) > 0;
-      const endMs = nowMs + Number(retryAfter) * 1_000;
-      expect([endMs - 1_000, endMs, Number(reset) * 1_000].map(isAdmittedAt)).toEqual([false, true, true]);
+      expectSmallestRetryAfter(decisionOf(nowMs, minuteUsed, dayUsed, banMs));
     }),
     { numRuns: 1_000 },
   );
@@ -100,10 +105,18 @@ it.each([
 
 describe("with windows of other lengths", () => {
   const LENGTHS = { minute: 60, hour: 3_600, day: 86_400 };
-  const threeOf = (minute: number, hour: number, day: number) => ({
-    minute: windowOf(60, 5, minute, NOON_MS),
-    hour: windowOf(3_600, 9, hour, NOON_MS),
-    day: windowOf(86_400, 99, day, NOON_MS),
+  const threeOf = (minute: number, hour: number, day: number, nowMs = NOON_MS) => ({
+    minute: windowOf(60, 5, minute, nowMs),
+    hour: windowOf(3_600, 9, hour, nowMs),
+    day: windowOf(86_400, 99, day, nowMs),
+  });
+  const BAN_MS = 600_000;
+  /** A decision at `nowMs`. A ban is relative to it. */
+  const outlookOf = (windows: Windows.Windows, banMs?: number, nowMs = NOON_MS): Windows.Outlook => ({
+    admitted: Windows.room(windows) > 0 && banMs === undefined,
+    nowMs,
+    windows,
+    ...(banMs !== undefined && { bannedUntilMs: nowMs + banMs }),
   });
 
   it("counts begin with nothing, the shortest first", () => {
@@ -117,14 +130,44 @@ describe("with windows of other lengths", () => {
   it.each([
     [{}, "there is no window"],
     [{ blink: 9, day: 86_400 }, "blink of 9 s"],
+    [{ blink: 9.999 }, "blink of 9.999 s"],
     [{ day: 86_400, minute: 60 }, "minute of 60 s"],
+    // A multiple of the shortest, but not at its place.
+    [{ minute: 60, day: 86_400, hour: 3_600 }, "hour of 3600 s"],
     [{ minute: 60, half: 90 }, "half of 90 s"],
     [{ minute: 60, other: 60 }, "other of 60 s"],
     [{ Minute: 60 }, "Minute of 60 s"],
+    [{ minute: 60, "an hour": 3_600 }, "an hour of 3600 s"],
+    [{ "": 60 }, "of 60 s"],
     [{ minute: Number.NaN }, "minute of NaN s"],
   ])("%j is refused", (lengths, problem) => {
     expect(() => Windows.unused(lengths)).toThrow(problem);
     expect(() => Windows.unused(lengths)).toThrow(RangeError);
+  });
+
+  it("the shortest may last 10 s, and a name may have digits, _ and -", () => {
+    const lengths = { "burst-10_s": 10, hour: 3_600 };
+    expect(Object.keys(Windows.unused(lengths))).toEqual(["burst-10_s", "hour"]);
+  });
+
+  it("the first is the shortest, and the last the longest, also if there is only one", () => {
+    const { minute, hour, day } = threeOf(1, 2, 3);
+    const ends = [{ minute, hour, day }, { hour }].map((all) => [
+      Windows.shortest(all),
+      Windows.longest(all),
+    ]);
+    expect(ends).toEqual([
+      [minute, day],
+      [hour, hour],
+    ]);
+  });
+
+  it.each([
+    ["shortest", () => Windows.shortest({})],
+    ["longest", () => Windows.longest({})],
+    ["tighter", () => tighterWindow(outlookOf({}))],
+  ])("without windows there is no %s one", (_, find) => {
+    expect(find).toThrow(new RangeError("there is no window"));
   });
 
   it("a window without a limit admits all", () => {
@@ -136,11 +179,24 @@ describe("with windows of other lengths", () => {
     const { hour, ...others } = threeOf(1, 2, 3);
     const all = Windows.complete(others, { ...threeOf(4, 5, 6), hour });
     expect(Object.entries(all)).toEqual(Object.entries(threeOf(1, 2, 3)));
+    // Also if it is the others that lack one between theirs: another release may have added it.
+    const { hour: added, ...known } = threeOf(4, 5, 6);
+    expect(Object.entries(Windows.complete({ hour: added }, known))).toEqual(
+      Object.entries(threeOf(4, 5, 6)),
+    );
+  });
+
+  it("nothing is completed if no window is missing", () => {
+    const { hour, ...others } = threeOf(4, 5, 6);
+    const all = { ...threeOf(1, 2, 3), hour };
+    expect(Windows.complete(all, others)).toBe(all);
   });
 
   it.each([
     ["the longest of two that are full", threeOf(1, 9, 99), "day", 0],
+    ["the longer of two that are full, with room in a longer one,", threeOf(5, 9, 50), "hour", 0],
     ["one between others", threeOf(1, 9, 50), "hour", 0],
+    ["the longest, with room in the others,", threeOf(1, 2, 99), "day", 0],
     ["the shortest if none is full", threeOf(1, 2, 3), "minute", 4],
   ])("%s refuses", (_, windows, name, room) => {
     expect([Windows.refusingWindow(windows), Windows.room(windows)]).toEqual([name, room]);
@@ -149,6 +205,9 @@ describe("with windows of other lengths", () => {
   it("all windows of a refusal have as many requests more as the tightest has room for", () => {
     const full = Windows.fullWindows(threeOf(4, 9, 20), { minute: 3, hour: 2 });
     expect(Object.values(full).map(({ used }) => used)).toEqual([3, 9, 22]);
+    expect(Windows.refusingWindow(full)).toBe("hour");
+    // Nothing is leased of a window that has no number.
+    expect(Windows.fullWindows(threeOf(1, 9, 20), {})).toEqual(threeOf(1, 9, 20));
   });
 
   it("headers have all of them, and name the tightest", () => {
@@ -159,6 +218,77 @@ describe("with windows of other lengths", () => {
       [HEADER.rateLimitReset]: `${NOON_MS / 1_000 + 3_600}`,
       [HEADER.rateLimitPolicy]: '"minute";q=5;w=60, "hour";q=9;w=3600, "day";q=99;w=86400',
       [HEADER.rateLimit]: '"minute";r=4;t=60, "hour";r=1;t=3600, "day";r=79;t=43200',
+    });
+  });
+
+  it("headers of a refusal have the Retry-After of the window that resets last of those that are full", () => {
+    const windows = threeOf(5, 9, 20);
+    expect(headersOf(outlookOf(windows))).toEqual({
+      [HEADER.rateLimitLimit]: "9",
+      [HEADER.rateLimitRemaining]: "0",
+      [HEADER.rateLimitReset]: `${NOON_MS / 1_000 + 3_600}`,
+      [HEADER.rateLimitPolicy]: '"minute";q=5;w=60, "hour";q=9;w=3600, "day";q=99;w=86400',
+      [HEADER.rateLimit]: '"minute";r=0;t=60, "hour";r=0;t=3600, "day";r=79;t=43200',
+      [HEADER.retryAfter]: "3600",
+    });
+    expect(tighterWindow(outlookOf(windows))).toBe(Windows.refusingWindow(windows));
+  });
+
+  it("headers of a ban show no window with requests left, and each until the ban or its own reset ends", () => {
+    expect(headersOf(outlookOf(threeOf(5, 9, 20), BAN_MS))).toMatchObject({
+      [HEADER.rateLimitLimit]: "9",
+      [HEADER.rateLimitRemaining]: "0",
+      [HEADER.rateLimit]: '"minute";r=0;t=600, "hour";r=0;t=3600, "day";r=0;t=600',
+      [HEADER.retryAfter]: "3600",
+    });
+  });
+
+  const LATE_MS = NOON_MS + 55 * 60_000;
+  it.each([
+    ["the one with the fewest requests left", "minute", outlookOf(threeOf(3, 5, 20))],
+    ["the longer of two that are tied", "hour", outlookOf(threeOf(2, 6, 20))],
+    ["the longest if all are tied", "day", outlookOf(threeOf(2, 6, 96))],
+    ["one that is tighter than two that are tied", "minute", outlookOf(threeOf(4, 6, 96))],
+    ["the shortest during a ban", "minute", outlookOf(threeOf(5, 2, 3), BAN_MS)],
+    ["one between others that is used up beyond a ban", "hour", outlookOf(threeOf(1, 9, 20), BAN_MS)],
+    ["the longest of two that are used up beyond a ban", "day", outlookOf(threeOf(1, 9, 99), BAN_MS)],
+    // At 13:05.
+    [
+      "the shortest if a ban ends after the one between others",
+      "minute",
+      outlookOf(threeOf(1, 9, 20, LATE_MS), BAN_MS, LATE_MS),
+    ],
+  ])("headers name %s: the %s", (_, name, decision) => {
+    expect(tighterWindow(decision)).toBe(name);
+  });
+
+  it("Retry-After is the smallest number of seconds after which a request is admitted", () => {
+    const now = fc.integer({ min: MIDNIGHT_MS - 3_900_000, max: MIDNIGHT_MS - 1 });
+    const used = fc.tuple(
+      ...[6, 10, 100].map((max) => fc.oneof(fc.constant(max), fc.integer({ min: 0, max }))),
+    );
+    const ban = fc.option(fc.integer({ min: 1, max: BAN_MS }), { nil: undefined });
+    fc.assert(
+      fc.property(now, used, ban, (nowMs, [minute = 0, hour = 0, day = 0], banMs) => {
+        expectSmallestRetryAfter(outlookOf(threeOf(minute, hour, day, nowMs), banMs, nowMs));
+      }),
+      { numRuns: 1_000 },
+    );
+  });
+
+  it.each([
+    ["admitted", 8, { remaining: "1", retryAfter: undefined }],
+    ["refused", 9, { remaining: "0", retryAfter: "3600" }],
+  ])("headers of a single window name it: a request that is %s", (_, used, { remaining, retryAfter }) => {
+    const decision = outlookOf({ hour: windowOf(3_600, 9, used, NOON_MS) });
+    expect(tighterWindow(decision)).toBe("hour");
+    expect(headersOf(decision)).toEqual({
+      [HEADER.rateLimitLimit]: "9",
+      [HEADER.rateLimitRemaining]: remaining,
+      [HEADER.rateLimitReset]: `${NOON_MS / 1_000 + 3_600}`,
+      [HEADER.rateLimitPolicy]: '"hour";q=9;w=3600',
+      [HEADER.rateLimit]: `"hour";r=${remaining};t=3600`,
+      ...(retryAfter !== undefined && { [HEADER.retryAfter]: retryAfter }),
     });
   });
 });

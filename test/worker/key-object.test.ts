@@ -11,6 +11,7 @@ import { sha256 } from "../../src/lib/sha256.ts";
 import { banEndMs } from "../../src/limits/object/bans.ts";
 import { changePlan, rotateKey } from "../../src/operators/admin.ts";
 import { listChanges } from "../../src/operators/records.ts";
+import { ours } from "../support/key-record.ts";
 import { interceptStatements, objectOf } from "../support/worker/bindings.ts";
 import { acquire, banKey, batch, newKey, operator } from "../support/worker/client.ts";
 import { takeLogLines } from "../support/worker/log-lines.ts";
@@ -30,7 +31,8 @@ async function newObject() {
 async function usedOf(keyId: string): Promise<number[]> {
   const answer = await objectOf(keyId).usage();
   assert("usage" in answer && answer.usage);
-  return Object.values(answer.usage.status.windows).map(({ used }) => used);
+  const { minute, day } = ours(answer.usage.status.windows);
+  return [minute.used, day.used];
 }
 
 /** What the object has stored, by name, and when its alarm is due. */
