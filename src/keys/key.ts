@@ -1,4 +1,4 @@
-// The record of a key, and what follows from it for a secret. The keys database is its source, the key's object hands it to the
+// A key, and what follows from it for a secret. The keys database is its source, the key's object hands it to the
 // isolates. Times are Unix time in milliseconds; null: never.
 
 import { every, NUMBER, named, nullable, type Reader, TEXT, whole } from "../lib/tolerant.ts";
@@ -22,7 +22,7 @@ export interface Key extends KeyFields {
   secrets: readonly { hash: string; goodUntilMs: number | null }[];
 }
 
-/** How many replaced secrets a key has at most. More: longer records in every answer; fewer: rotations that end a grace early. */
+/** How many replaced secrets a key has at most. More: longer keys in every answer; fewer: rotations that end a grace early. */
 export const MAX_REPLACED_SECRETS = 20;
 
 /** What ends a key, or interrupts it. */
@@ -42,13 +42,13 @@ export type SecretProblem = "unknown" | "replaced" | Exclude<KeyState, "active">
 
 /** Undefined for a valid secret. */
 export function problemOf(
-  record: Ends & Pick<Key, "secrets">,
+  key: Ends & Pick<Key, "secrets">,
   hash: string,
   nowMs: number,
 ): SecretProblem | undefined {
-  const secret = record.secrets.find((each) => each.hash === hash);
+  const secret = key.secrets.find((each) => each.hash === hash);
   if (secret === undefined) return "unknown";
-  const state = stateOf(record, nowMs);
+  const state = stateOf(key, nowMs);
   if (state !== "active") return state;
   return secret.goodUntilMs !== null && secret.goodUntilMs <= nowMs ? "replaced" : undefined;
 }

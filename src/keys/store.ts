@@ -1,4 +1,4 @@
-// The records of keys, as the Worker reads them from the keys database. At the primary only: a lagging replica would revive a revoked
+// Keys, as the Worker reads them from the keys database. At the primary only: a lagging replica would revive a revoked
 // key. Secrets never get here.
 
 import { read } from "../d1/statements.ts";
@@ -33,7 +33,7 @@ const SELECT_RECORD = `
     FROM replaced_secrets WHERE key_id = keys.id
   ) AS replaced FROM keys WHERE id = ?1`;
 
-/** Reads the record of a key in any state; null if it does not exist. Throws DatabaseUnavailable, or an Error for a key without limits. */
+/** Reads a key in any state; null if it does not exist. Throws DatabaseUnavailable, or an Error for a key without limits. */
 export async function findKey(database: D1Database, id: string): Promise<Key | null> {
   type RecordRow = Row<KeyFields> & { hash: string; replaced: string };
   const row = await read(() => database.prepare(SELECT_RECORD).bind(id).first<RecordRow>());

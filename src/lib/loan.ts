@@ -1,4 +1,4 @@
-// The time for which something holds: a record, a lease, a ban, a full window, a pause. What the answer of another machine has brought holds
+// The time for which something holds: a key, a lease, a ban, a full window, a pause. What the answer of another machine has brought holds
 // from before the call, for a duration by this isolate's clock. So it ends here before it ends there, whatever the difference of the clocks.
 
 /** Unix time, by this isolate's clock. */

@@ -101,7 +101,7 @@ export class KeyCalls<Key extends object> {
     return secret === undefined ? { ...answer, decision: this.#awaitDecision(waiter, request) } : answer;
   }
 
-  /** Asks the object about a secret, and counts nothing. Throws like `introduce`. */
+  /** Asks the object about a secret, and counts nothing. Throws like `askAndCount`. */
   #askIdentity(request: KeyRequest): Promise<KeyAnswer<Key>> {
     const maxMs = patienceMs(request.arrivedMs, this.#runtime.now(), MAX_ANSWER_MS);
     const identify = (object: KeyObject) => object.identify(request.credential.hash);

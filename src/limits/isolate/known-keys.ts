@@ -200,7 +200,7 @@ export class KnownKeys<Key extends object, Problem extends string> {
     return hasSecret(this.#options.policy, key, hash);
   }
 
-  /** The caller with a secret of a key that has this key. */
+  /** The caller with this secret of this key. */
   #callerOf({ id, hash }: Credential, key: Key, nowMs: number): Caller<Key, Problem> {
     const problem = this.#options.policy.problemOf(key, hash, nowMs);
     return problem === undefined ? { key, keyId: id } : { keyId: id, problem };

@@ -1,4 +1,4 @@
-// The Durable Object of a key, whose name is the key's id. It has the key's key (key-reader.ts) and counts its requests
+// The Durable Object of a key, whose name is the key's id. It has a copy of the key (key-reader.ts) and counts its requests
 // (acquire.ts). Both are stored as one value (state.ts), of a busy key with a reservation (reservation.ts), and the output gate holds the
 // response until that is durable, so a crash or an eviction admits nothing twice. Nothing is stored for a key that does not exist. Windows
 // roll over at the next call. The object's alarm, which survives a crash, stores the exact counts, hands over bans and usage for operators
