@@ -4,7 +4,7 @@
 export default {
   mutate: [
     "src/limits/**/*.ts",
-    "src/keys/{secret,record}.ts",
+    "src/keys/{secret,key}.ts",
     "src/pets/{cursor,schema}.ts",
     "src/http/body.ts",
     "src/d1/statements.ts",

@@ -2,8 +2,9 @@
 // key. Secrets never get here.
 
 import { read } from "../d1/statements.ts";
+import { MAX_LIMIT } from "../limits/index.ts";
 import type { Key, KeyFields } from "./key.ts";
-import { type Limits, limitsOf, noLimits, SHORTEST } from "./plans.ts";
+import { type Limits, limitsOf, noLimits, SHORTEST, WINDOW_NAMES } from "./plans.ts";
 
 /** The columns that decide the limits of a key: `limits` is JSON, or null if its plan has limits. */
 interface RowLimits {
@@ -46,6 +47,16 @@ export async function findKey(database: D1Database, id: string): Promise<Key | n
 
 /** Undefined if this version does not know the plan of the row, or if the row lacks the limits that its plan needs. */
 export function limitsOfRow({ plan, limits }: RowLimits): Limits | undefined {
-  const own: Limits | undefined = limits === null ? undefined : JSON.parse(limits);
-  return limitsOf(plan, own?.[SHORTEST] === undefined ? undefined : own);
+  const own: unknown = limits === null ? null : JSON.parse(limits);
+  return limitsOf(plan, areLimits(own) ? own : undefined);
+}
+
+/** Whoever writes the database by hand may write anything. Only the shortest window was there from the beginning. */
+function areLimits(value: unknown): value is Limits {
+  const limits = Object(value);
+  return WINDOW_NAMES.every((name) => {
+    const { [name]: limit } = limits;
+    const isMissing = limit === undefined && name !== SHORTEST;
+    return isMissing || (Number.isInteger(limit) && limit >= 1 && limit <= MAX_LIMIT);
+  });
 }

@@ -35,6 +35,11 @@ export const PART = reader<number>(
 /** May be Number.POSITIVE_INFINITY. */
 export const TIME = reader<number>("time", (value) => typeof value === "number" && value > -1 / 0);
 export const TEXT = reader<string>("string", (value) => typeof value === "string");
+/** A UTC day, such as 2026-11-22. */
+export const DATE = reader<string>(
+  "date",
+  (value) => /^\d{4}-\d\d-\d\d$/.test(`${value}`) && Date.parse(`${value}`) >= 0,
+);
 export const ANYTHING: Reader<unknown> = (value) => value;
 export const FLAG = reader<boolean>("boolean", (value) => typeof value === "boolean");
 export const OBJECT = reader<Record<string, unknown>>("object", (value) => tagOf(value) === "Object");

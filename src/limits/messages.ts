@@ -1,9 +1,10 @@
 // Reads the messages of the protocol as another release may have written them. What a reader gives to an absent field is safe on both sides: it
-// admits nothing above a limit, and refuses nothing beyond the minute.
+// admits nothing above a limit, and refuses nothing beyond the window that is told of.
 
 import {
   ANYTHING,
   allNamed,
+  DATE,
   FLAG,
   fields,
   list,
@@ -105,7 +106,7 @@ const readResult = fields<Result>({
 });
 
 export const readDay = whole<Day, "date">(
-  { date: TEXT },
+  { date: DATE },
   {
     admitted: AMOUNT,
     refusedBy: named(NUMBER),

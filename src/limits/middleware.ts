@@ -10,10 +10,13 @@ import type { Caller, KeyRequest, Recorder } from "./isolate/caller.ts";
 import type { KeysOptions } from "./isolate/key-calls.ts";
 import { KnownKeys } from "./isolate/known-keys.ts";
 import { MAX_USAGE_AGE_MS } from "./protocol.ts";
-import type { Decision, Outlook } from "./windows.ts";
+import { type Decision, type Outlook, unused } from "./windows.ts";
 
 /** Together about 5 MB of the 128 that an isolate has. */
 const MAX_USAGES = 1_000;
+
+/** No longer token is a secret. The names of objects have 1,024 bytes at most, and tokens are kept. */
+const MAX_TOKEN_LENGTH = 512;
 
 /** What the middleware reads and sets in Hono's context. */
 export interface LimitsEnv<Key extends object = object, Problem extends string = string> {
@@ -36,10 +39,10 @@ export interface LimitsEnv<Key extends object = object, Problem extends string =
 export interface LimiterOptions<Key extends object, Problem extends string, E extends LimitsEnv<Key, Problem>>
   extends KeysOptions<Key, Problem> {
   /** Answers a refused request: status 429 (RFC 6585, section 4). `caller` and `outlook` are set. */
-  refuse(c: Context<E>, decision: Decision): Response;
+  refuse(c: Context<E>, decision: Decision): Response | Promise<Response>;
   /** Answers a request without a valid key: status 401. */
-  reject(c: Context<E>, problem: "missing" | "unknown" | Problem): Response;
-  /** Is told of the caller, once. */
+  reject(c: Context<E>, problem: "missing" | "unknown" | Problem): Response | Promise<Response>;
+  /** Is told of the caller whose secret is well-formed, once. */
   onCaller?(c: Context<E>, caller: Caller<Key, Problem>): void;
   /** Is told of the outlook, once, and then has to add its headers (`headersOf`) to the response. By default `headers` adds them. */
   onOutlook?(c: Context<E>, outlook: Outlook): void;
@@ -47,7 +50,7 @@ export interface LimiterOptions<Key extends object, Problem extends string, E ex
   onObjectFailure?(c: Context<E>, error: unknown): void;
 }
 
-/** The limiter of an isolate. */
+/** The limiter of an isolate. Throws RangeError if the windows don't fit. */
 export function limits<
   Key extends object,
   Problem extends string = never,
@@ -55,6 +58,7 @@ export function limits<
 >(options: LimiterOptions<Key, Problem, E>) {
   type C = Context<LimitsEnv<Key, Problem>>;
   type Middleware = MiddlewareHandler<LimitsEnv<Key, Problem>>;
+  unused(options.policy.windows);
   const keys = new KnownKeys<Key, Problem>(options);
   const addresses = new AddressCounter();
   const usages = new Cache({
@@ -63,7 +67,7 @@ export function limits<
     ...{ freshMs: MAX_USAGE_AGE_MS, failureMs: MAX_USAGE_AGE_MS, maxSize: MAX_USAGES },
   });
   const own = (c: C) => c as unknown as Context<E>;
-  const nowMsOf = (c: C) => c.get("nowMs") ?? Date.now();
+  const nowMsOf = (c: C) => c.get("nowMs") ?? options.runtime.now();
 
   function setCaller(c: C, caller: Caller<Key, Problem>): void {
     c.set("caller", caller);
@@ -91,7 +95,8 @@ export function limits<
   /** Sets `caller` or `keyRequest`, or both. Asks nobody, and refuses nobody, because a 429 has precedence over a 401. */
   const identify: Middleware = function identify(c, next) {
     const token = bearerToken(c.req.header("Authorization")?.trim());
-    const credential = token === undefined ? undefined : keys.credentialOf(token);
+    const isShort = token !== undefined && token.length <= MAX_TOKEN_LENGTH;
+    const credential = isShort ? keys.credentialOf(token) : undefined;
     if (credential === undefined) {
       c.set("caller", { problem: token === undefined ? "missing" : "unknown" });
       return next();

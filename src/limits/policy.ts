@@ -1,12 +1,16 @@
-// What a service says of its keys. Isolates and objects must be given the same. `Key` is what the service stores of a key: a value that a
-// structured clone copies.
+// What a service says of its keys. Isolates and objects must be given the same. `Key` is what the service stores of a key: an object
+// that JSON can hold.
 
 import { OBJECT, type Reader } from "../lib/tolerant.ts";
-import type { Lengths, Limits } from "./windows.ts";
+import { type Lengths, type Limits, MAX_LIMIT } from "./windows.ts";
 
 export interface KeyPolicy<Key extends object, Problem extends string = never> {
-  /** The windows of all keys, the shortest first: each lasts for a multiple of it, and it for 10 s at least. Names are as in headers. */
+  /**
+   * The windows of all keys, the shortest first. It lasts 10 s at least and divides a day; each other one is a multiple of the one before,
+   * up to 30 days. Names are as in headers.
+   */
   windows: Lengths;
+  /** A fraction is rounded down, more than MAX_LIMIT is MAX_LIMIT, and what is no number above 0 admits nothing. A key that it throws for is absent. */
   limitsOf(key: Key): Limits;
   /** Why the secret with this hash is not valid at `nowMs` (Unix time): "unknown", at any time, if the key lacks it; undefined if it is. */
   problemOf(key: Key, hash: string, nowMs: number): Problem | "unknown" | undefined;
@@ -22,12 +26,32 @@ export interface Terms {
   bansLiftedUntilMs: number;
 }
 
+/** The limits of a key. */
+export function limitsOf<Key extends object>(policy: KeyPolicy<Key, string>, key: Key): Limits {
+  const given = policy.limitsOf(key);
+  const limits: Record<string, number> = {};
+  for (const name in policy.windows) {
+    const limit = given[name];
+    if (limit !== undefined) limits[name] = limit > 0 ? Math.min(Math.floor(limit), MAX_LIMIT) : 0;
+  }
+  return limits;
+}
+
 export function termsOf<Key extends object>(policy: KeyPolicy<Key, string>, key: Key): Terms {
-  return { limits: policy.limitsOf(key), bansLiftedUntilMs: policy.bansLiftedUntilMs?.(key) ?? 0 };
+  return { limits: limitsOf(policy, key), bansLiftedUntilMs: policy.bansLiftedUntilMs?.(key) ?? 0 };
 }
 
 export function readKeyBy<Key extends object>(policy: KeyPolicy<Key, string>): Reader<Key | undefined> {
-  return policy.readKey ?? (OBJECT as Reader<Key | undefined>);
+  const readKey = policy.readKey ?? (OBJECT as Reader<Key | undefined>);
+  return (value, name, refuse) => {
+    const key = readKey(value, name, refuse);
+    try {
+      return key && limitsOf(policy, key) && key;
+    } catch (error) {
+      refuse(`${name} has no limits: ${error}`);
+      return undefined;
+    }
+  };
 }
 
 export function hasSecret<Key extends object>(

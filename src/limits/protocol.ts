@@ -12,8 +12,6 @@ export const KEY_MS = 30_000;
 export const MAX_USAGE_AGE_MS = 1_000;
 
 export const DAY_MS = 86_400_000;
-/** Days with totals, today included. */
-export const DAYS_KEPT = 30;
 
 /** The time over which rates are measured. Longer: leases that fit a steady rate; shorter: leases that fit a burst. */
 export const RATE_MS = 4_000;
@@ -21,7 +19,7 @@ export const RATE_MS = 4_000;
 /** How late a timer may be, and so the report on a lease. Longer: later retries of undecided requests; shorter: more of them in vain. */
 export const LATE_MS = 50;
 
-/** Characters in the id of an isolate's isolate: 59 bits in base62. */
+/** Characters in the id of an isolate: 59 bits in base62. */
 export const ISOLATE_ID_LENGTH = 10;
 
 /** Requests that an isolate may admit without a call. */
@@ -118,7 +116,7 @@ export interface AcquireResult extends Status {
   /** The isolate's part of the key's recent requests, from 0 to 1: what it admits of the limits while it can't ask the object. */
   share?: number;
   /**
-   * If some are neither admitted nor refused: when the next lease or the minute ends, or a lease has just ended (Unix time, by the object's
+   * If some are neither admitted nor refused: when the next lease or the shortest window ends, or a lease has just ended (Unix time, by the object's
    * clock).
    */
   retryMs?: number;

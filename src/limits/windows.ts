@@ -4,7 +4,7 @@
 
 /** The length of each window in seconds. */
 export type Lengths = Readonly<Record<string, number>>;
-/** How many requests each window admits, ≥ 1. A window without a limit admits all, except that the shortest needs one. */
+/** How many requests each window admits: whole numbers up to MAX_LIMIT. A window without a limit admits all; one at least has one. */
 export type Limits = Readonly<Record<string, number>>;
 
 /** Requests admitted in the window of so many seconds that began at `startMs` (Unix time). */
@@ -44,23 +44,30 @@ export interface Decision extends Outlook {
 /** No limit is larger. */
 export const MAX_LIMIT = 1_000_000_000;
 
+/** Of so many UTC days totals are kept, today included. */
+export const DAYS_KEPT = 30;
+
+const DAY_SECONDS = 86_400;
 /** The shortest window that counting can be exact in: of a request that has to wait, it has to know the end. */
 const MIN_SECONDS = 10;
+/** Totals tell a count that was lost. */
+const MAX_SECONDS = DAYS_KEPT * DAY_SECONDS;
 const NAME = /^[a-z][a-z0-9_-]*$/;
 
-/** Windows in which nothing was counted. Throws RangeError if their lengths don't fit: each is a multiple of the shortest, which comes first. */
+/**
+ * Windows in which nothing was counted. Throws RangeError if one does not fit. The shortest comes first, lasts 10 s at least, and divides a
+ * day; each other one is a multiple of the one before, so that of two full windows the longer one resets last; none lasts more than 30 days.
+ */
 export function unused(lengths: Lengths): Counts {
   const all = Object.entries(lengths);
-  const [, shortestSeconds = 0] = all[0] ?? [];
-  for (const [index, [name, seconds]] of all.entries())
-    if (
-      !NAME.test(name) ||
-      !(shortestSeconds >= MIN_SECONDS) ||
-      seconds % shortestSeconds !== 0 ||
-      seconds <= (all[index - 1]?.[1] ?? 0)
-    )
-      throw new RangeError(`the window ${name} of ${seconds} s does not fit`);
   if (all.length === 0) throw new RangeError("there is no window");
+  for (const [index, [name, seconds]] of all.entries()) {
+    const [, before] = all[index - 1] ?? [];
+    const isShortest = Number.isInteger(seconds) && seconds >= MIN_SECONDS && DAY_SECONDS % seconds === 0;
+    const fits = before === undefined ? isShortest : seconds > before && seconds % before === 0;
+    if (!fits || seconds > MAX_SECONDS || !NAME.test(name) || name in Object.prototype)
+      throw new RangeError(`the window ${name} of ${seconds} s does not fit`);
+  }
   return Object.fromEntries(all.map(([name, seconds]) => [name, { seconds, startMs: 0, used: 0 }]));
 }
 

@@ -138,7 +138,7 @@ const FIGURES: Record<string, string> = {
     MAX_WAIT_MS, RETENTION_MS, ROW_RETENTION_MS - RETENTION_MS, RATE_MS, FIRST_LEASE_MS, LEASE_MS, MIN_LEASE_MS, FAR_LEASE_MS, MAX_UNATTENDED_MS, 10, 40,
     FIRST_LEASE_MS, 1_000, LEASE_MS, 800, MAX_WAIT_MS, MAX_WAIT_MS, MAX_WAIT_MS, UNDECIDED_PAUSE_MS, UNDECIDED_PAUSE_MS, RELEASE_MS, LEASE_MS, FAR_LEASE_MS, MAX_WAIT_MS,
     MAX_WAIT_MS - MIN_CALL_MS, DAYS_KEPT * DAY_MS, SETTLE_MS, reservation.BUSY_MS,
-    KEPT_UNUSED_MS - DAY_MS, USAGE_EVERY_MS, USAGE_KEPT_DAYS * DAY_MS, BAN_GRACE_MS, MAX_WAIT_MS,
+    KEPT_UNUSED_MS, USAGE_EVERY_MS, USAGE_KEPT_DAYS * DAY_MS, BAN_GRACE_MS, MAX_WAIT_MS,
     BAN_GRACE_MS - MAX_WAIT_MS, REQUESTS_PER_MINUTE, KEY_MS, FRESH_MS, RETRY_PAUSE_MS, CALL_DEADLINE_MS, MAX_WAIT_MS,
     statements.DEADLINE_MS, MAX_BODY_MS`,
   "docs/operating.md": `
@@ -278,7 +278,7 @@ const PHRASES: Record<string, string[]> = {
     "renews the lease at least every {LEASE_MS / 1000} s",
     `While {FAR} times the requests of {RATE_MS / 1000} s are left, one request in ${FAR_INTERVAL} s is enough, and the lease lasts {FAR_LEASE_MS / 1000} s`,
     "at most {MAX_CALLS} times a second",
-    "deleted {KEPT_UNUSED_MS / DAY_MS - 1} to {KEPT_UNUSED_MS / DAY_MS} days after",
+    "deleted {KEPT_UNUSED_MS / DAY_MS} to {KEPT_UNUSED_MS / DAY_MS + 1} days after",
     "one cron run from {STEPS_PER_RUN} to",
     `one request in ${1 / TRACED} is traced`,
   ],

@@ -1,4 +1,4 @@
-// The key of a key in its object: when it is read, how long an isolate may use it, and what happens while the database fails.
+// The copy of a key in its object: when it is read, how long an isolate may use it, and what happens while the database fails.
 
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import { KEY_POLICY, type Key } from "../../src/keys/key.ts";

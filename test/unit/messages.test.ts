@@ -221,10 +221,20 @@ describe("what is stored", () => {
     expect(quota).toEqual(unusedQuota(WINDOWS));
   });
 
-  it.each(["startMs", "used", "seconds"])("has a full minute, which ends, without its count's %s", (name) => {
-    const { minute, day } = read(`quota.counts.minute.${name}`).quota.counts;
+  it.each(["startMs", "used", "seconds"])(
+    "has no more than the day's requests in a minute without its count's %s",
+    (name) => {
+      const earlier = replaced(stored, "quota.totals.days.0.admitted", 200);
+      const { minute, day } = readState(without(earlier, `quota.counts.minute.${name}`), NOW_MS, refuseAll)
+        .quota.counts;
+      expect(minute).toEqual({ ...stored.quota.counts.minute, used: 200 });
+      expect(day).toEqual(stored.quota.counts.day);
+    },
+  );
+
+  it("has a full minute, which ends, if nothing tells its requests", () => {
+    const { minute } = read("quota.totals", "quota.counts.minute").quota.counts;
     expect(minute).toEqual({ ...stored.quota.counts.minute, used: 1_000_000_000 });
-    expect(day).toEqual(stored.quota.counts.day);
   });
 
   it("takes the count of the day from the totals if it is absent, and from nothing on another day", () => {
@@ -236,21 +246,21 @@ describe("what is stored", () => {
 
   const hour = { seconds: 3_600, startMs: NOW_MS - (NOW_MS % 3_600_000) };
   /** The counts if there are these windows between minute and day. */
-  const countsWith = (windows: object, value: object = stored) => {
+  const countsWith = (windows: object, value: object = stored, nowMs = NOW_MS) => {
     const policy = { ...KEY_POLICY, windows: { minute: 60, ...windows, day: 86_400 } };
-    return state.readState(value, NOW_MS, refuseAll, policy).quota.counts;
+    return state.readState(value, nowMs, refuseAll, policy).quota.counts;
   };
 
-  it("has of a window that its release did not have the requests of the next shorter one; of one with another length, none is left", () => {
+  it("has of a window that its release did not have the requests of the next shorter one; of one with another length, those of the day", () => {
     const { used } = stored.quota.counts.minute;
     expect(countsWith({ hour: 3_600 })).toEqual({ ...stored.quota.counts, hour: { ...hour, used } });
     const known = structuredClone(stored) as { quota: { counts: object }; read: { key: object } };
     Object.assign(known.quota.counts, { hour: { ...hour, used: 7 } });
     Object.assign(known.read.key, { limits: { minute: 300, hour: 900, day: 30_000 } });
     expect(countsWith({ hour: 3_600 }, known)).toMatchObject({ hour: { ...hour, used: 7 } });
-    expect(countsWith({ hour: 1_800 }, known)).toMatchObject({
-      hour: { seconds: 1_800, used: 1_000_000_000 },
-    });
+    expect(countsWith({ hour: 1_800 }, known)).toMatchObject({ hour: { seconds: 1_800, used } });
+    // Of an earlier hour.
+    expect(countsWith({ hour: 3_600 }, stored, NOW_MS + 3_600_000)).toMatchObject({ hour: { used: 0 } });
   });
 
   it("has of each of several new windows the requests of the longest one before them, in the order of their lengths", () => {
@@ -260,8 +270,8 @@ describe("what is stored", () => {
     expect([counts.half?.used, counts.hour?.used]).toEqual([used, used]);
   });
 
-  it("has a full window, which ends, for a lost one that is neither new nor of whole days", () => {
-    const full = { ...hour, used: 1_000_000_000 };
+  it("has at most the day's requests in a lost window that is not new", () => {
+    const full = { ...hour, used: stored.quota.totals.days[0]?.admitted };
     const known = replaced(stored, "read.key.limits", { minute: 300, hour: 900, day: 30_000 });
     expect(countsWith({ hour: 3_600 }, known)).toEqual({ ...stored.quota.counts, hour: full });
     // Nobody knows whether it is new, because the limits that the key had are lost.

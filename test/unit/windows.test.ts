@@ -139,6 +139,16 @@ describe("with windows of other lengths", () => {
     [{ Minute: 60 }, "Minute of 60 s"],
     [{ minute: 60, "an hour": 3_600 }, "an hour of 3600 s"],
     [{ "": 60 }, "of 60 s"],
+    [{ constructor: 60 }, "constructor of 60 s"],
+    [{ minute: 60, half: 90.5 }, "half of 90.5 s"],
+    // A multiple of the shortest, but not of the one before: the shorter of the two could reset last.
+    [{ minute: 60, hour: 3_600, other: 5_400 }, "other of 5400 s"],
+    [{ minute: 60, week: 604_800, month: 2_592_000 }, "month of 2592000 s"],
+    // The totals of days have too few.
+    [{ minute: 60, month: 2_678_400 }, "month of 2678400 s"],
+    // Its windows would straddle days.
+    [{ prime: 11 }, "prime of 11 s"],
+    [{ week: 604_800 }, "week of 604800 s"],
     [{ minute: Number.NaN }, "minute of NaN s"],
   ])("%j is refused", (lengths, problem) => {
     expect(() => Windows.unused(lengths)).toThrow(problem);

@@ -35,7 +35,7 @@ export function usageBody(plan: Plan, outlook: Outlook, knownDays: readonly Day[
   const describe = (name: WindowName) => {
     const seconds = WINDOWS[name];
     const startMs = nowMs - (nowMs % (seconds * 1000));
-    // Nothing is counted in a window without a limit.
+    // The isolate does not know the count of a window without a limit.
     const window = windows[name] ?? { seconds, startMs, used: 0, limit: MAX_LIMIT };
     const { limit, used } = window;
     return { limit, used, remaining: remaining(window), reset: resetMs(window) / 1000 };

@@ -6,7 +6,7 @@ import { DeadlineExceeded } from "../../lib/deadline.ts";
 import { type Loan, leftOf, lend, OVER } from "../../lib/loan.ts";
 import { LimiterUnavailable } from "../errors.ts";
 import type { Known } from "../messages.ts";
-import { hasSecret, type KeyPolicy, readKeyBy, type Terms, termsOf } from "../policy.ts";
+import { hasSecret, type KeyPolicy, limitsOf, readKeyBy, type Terms, termsOf } from "../policy.ts";
 import {
   type AcquireAnswer,
   type AcquireRequest,
@@ -77,7 +77,7 @@ const UNDECIDED_PAUSE_MS = 400;
 /** A pause is up to so much longer, so that isolates do not ask at the same time. */
 const SPREAD = 0.25;
 
-/** If an outage has more batches than this, those of a minute are merged. More: larger reports; fewer: more that may be charged twice. */
+/** If an outage has more batches than this, those of a shortest window are merged. More: larger reports; fewer: more that may be charged twice. */
 const MAX_DECISIONS = 100;
 /** A report pauses, and waits for its turn. One that has not called by then was cancelled together with its request. */
 const MAX_REPORT_MS = MAX_WAIT_MS + 2 * SECOND_MS;
@@ -298,7 +298,7 @@ export class KeyState<Key extends object> {
       readKey: readKeyBy(this.#policy),
       key: secret === undefined ? this.peekKey(nowMs) : undefined,
       statusBy: (key) => {
-        const limits = key === null ? this.#terms.limits : this.#policy.limitsOf(key);
+        const limits = key === null ? this.#terms.limits : limitsOf(this.#policy, key);
         return { revision, nowMs: atMs, windows: rollOver(withLimits(counts, limits), atMs), leased: NONE };
       },
     };
@@ -659,7 +659,7 @@ export class KeyState<Key extends object> {
       const since = used - (counted?.startMs === startMs ? counted.used : 0);
       return Math.min(known, part(limit - used + since, startMs) - since);
     });
-    // The share is that of a minute, so it does not say who has used a longer window.
+    // The share is that of the last shortest window, so it does not say who has used a longer one.
     return Math.min(...left, part(window.limit, window.startMs) - own);
   }
 
@@ -672,7 +672,7 @@ export class KeyState<Key extends object> {
     return Math.floor(this.#share * requests + ((this.#phase + index * GOLDEN) % 1));
   }
 
-  /** Adds a local decision: to the latest one if no call has begun since and the minute is the same. */
+  /** Adds a local decision: to the latest one if no call has begun since and the shortest window is the same. */
   #addDecision(decision: Omit<LocalDecision, "number">, number?: number): void {
     this.#needsReport = true;
     const latest = this.#decisions.at(-1);

@@ -111,7 +111,7 @@ export function statusOf(quota: Quota, limits: Limits, nowMs: number, own?: Gran
   };
 }
 
-/** Applies what a isolate has used of its lease, and its local decisions. Returns `quota` itself if nothing changes. */
+/** Applies what an isolate has used of its lease, and its local decisions. Returns `quota` itself if nothing changes. */
 function applyReport(quota: Quota, request: AcquireRequest, nowMs: number): Quota {
   const known = quota.isolates.get(request.isolate) ?? NEW_ISOLATE;
   let after = quota;
@@ -148,7 +148,7 @@ function applyReport(quota: Quota, request: AcquireRequest, nowMs: number): Quot
   return after;
 }
 
-/** Takes back what the latest call of a isolate was charged. */
+/** Takes back what the latest call of an isolate was charged. */
 function takeBack(quota: Quota, { seenMs, admitted, refusedBy }: Isolate): Quota {
   const taken = {
     charged: -admitted,

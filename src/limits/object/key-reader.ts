@@ -1,4 +1,4 @@
-// The key of a key in its object, read from the keys database. An old key is read again before an answer, an ageing one in the
+// The copy of a key in its object, read from the keys database. An old key is read again before an answer, an ageing one in the
 // background, and any for a secret that it lacks. If the database fails, an old one is used for longer.
 
 import { DeadlineExceeded } from "../../lib/deadline.ts";

@@ -88,7 +88,7 @@ function endMs({ renewedMs, durationMs }: GrantedLease): number {
   return renewedMs + durationMs;
 }
 
-/** Grants a isolate a lease, or renews the one that it holds. */
+/** Grants an isolate a lease, or renews the one that it holds. */
 export function grant(
   quota: Quota,
   limits: Limits,

@@ -6,7 +6,7 @@
 
 import type { Runtime } from "../../lib/runtime.ts";
 import { readAcquireRequest, readIdentifyRequest } from "../messages.ts";
-import { hasSecret, type KeyPolicy, termsOf } from "../policy.ts";
+import { hasSecret, type KeyPolicy, limitsOf, termsOf } from "../policy.ts";
 import {
   type AcquireAnswer,
   type AcquireRequest,
@@ -16,7 +16,7 @@ import {
   type NoKey,
   type UsageAnswer,
 } from "../protocol.ts";
-import { longest } from "../windows.ts";
+import { longest, resetMs } from "../windows.ts";
 import { acquire, isCounted, statusOf } from "./acquire.ts";
 import { afterBan, afterChange, afterUsage, alarmMs, isOverdue, NEVER, NOTHING_UNWRITTEN } from "./alarm.ts";
 import { liftBan } from "./bans.ts";
@@ -26,8 +26,8 @@ import { Activity, covers, RESERVED_SHARE, reserve, SETTLE_MS } from "./reservat
 import { type Memory, NOTHING_STORED, readState, STATE_KEY, type State } from "./state.ts";
 import { daysOf } from "./totals.ts";
 
-/** From the start of the last request's longest window. */
-const KEPT_UNUSED_MS = 41 * DAY_MS;
+/** From the end of the last request's longest window. */
+const KEPT_UNUSED_MS = 40 * DAY_MS;
 
 /** No object tells a higher one. Above it would be too little room for changes: each raises the revision, a safe integer. */
 const MOST_REVISION = (Number.MAX_SAFE_INTEGER - 1) / 2;
@@ -220,7 +220,7 @@ export class LimitedObject<Key extends object> {
     if (this.#now() < this.#memory.unwritten.banMs) return;
     const isWritten =
       this.#now() >= bannedUntilMs ||
-      (await this.#write("ban_not_recorded", this.#options.onBan?.(this.#id, bannedUntilMs)));
+      (await this.#write("ban_not_recorded", async () => this.#options.onBan?.(this.#id, bannedUntilMs)));
     // Unless another ban has begun meanwhile.
     if (!isWritten || this.#memory.quota.bannedUntilMs === bannedUntilMs)
       this.#keep({ ...this.#memory, unwritten: afterBan(this.#memory.unwritten, isWritten, this.#now()) });
@@ -236,7 +236,7 @@ export class LimitedObject<Key extends object> {
       revision: quota.revision,
       days: daysOf(quota.totals).filter(({ date }) => days.includes(date)),
     };
-    const isWritten = await this.#write("usage_not_recorded", this.#options.onUsage?.(usage));
+    const isWritten = await this.#write("usage_not_recorded", async () => this.#options.onUsage?.(usage));
     const written = isWritten ? days : [];
     const { unwritten, quota: after } = this.#memory;
     this.#keep({
@@ -246,9 +246,9 @@ export class LimitedObject<Key extends object> {
   }
 
   /** Waits for a write. Logs a failure as `event`. */
-  async #write(event: string, writing: Promise<void> | undefined): Promise<boolean> {
+  async #write(event: string, write: () => Promise<void>): Promise<boolean> {
     try {
-      await writing;
+      await write();
       return true;
     } catch (error) {
       this.#log(event, error);
@@ -266,7 +266,7 @@ export class LimitedObject<Key extends object> {
   }
 
   get #deletedMs(): number {
-    return longest(this.#memory.quota.counts).startMs + KEPT_UNUSED_MS;
+    return resetMs(longest(this.#memory.quota.counts)) + KEPT_UNUSED_MS;
   }
 
   /** Keeps changed counts: in memory if what is stored covers them, otherwise as one row. Sets the alarm if it has something to do earlier. */
@@ -306,7 +306,7 @@ export class LimitedObject<Key extends object> {
     const { latest } = this.#key;
     let stored = after;
     if (latest?.key && this.#settles) {
-      const limits = this.#options.policy.limitsOf(latest.key);
+      const limits = limitsOf(this.#options.policy, latest.key);
       const quota = reserve(after.quota, limits, this.#reservedShare);
       stored = { quota, unwritten: afterChange(after.unwritten, after.quota, quota, this.#now()) };
     }

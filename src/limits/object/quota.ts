@@ -101,7 +101,7 @@ export function revised(quota: Quota, nowMs: number): Quota {
   return { ...quota, revision: Math.max(quota.revision + 1, nowMs) };
 }
 
-/** Puts a isolate last, and forgets those that were not seen for long. One without an id is not remembered. */
+/** Puts an isolate last, and forgets those that were not seen for long. One without an id is not remembered. */
 export function withIsolate(isolates: Quota["isolates"], id: string, isolate: Isolate, nowMs: number) {
   const all = new Map(isolates);
   all.delete(id);

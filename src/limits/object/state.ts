@@ -16,7 +16,7 @@ import {
   whole,
 } from "../../lib/tolerant.ts";
 import { AMOUNT, readDay } from "../messages.ts";
-import { type KeyPolicy, readKeyBy } from "../policy.ts";
+import { type KeyPolicy, limitsOf, readKeyBy } from "../policy.ts";
 import { DAY_MS } from "../protocol.ts";
 import {
   type Count,
@@ -111,16 +111,15 @@ export function readState<Key extends object>(
   const { quota, read: given, ...stored } = readStored(value, STATE_KEY, refuse);
   const key = given && nullable(readKeyBy(policy))(given.key, `${STATE_KEY}.read.key`, refuse);
   const read = key === undefined ? undefined : { key, readMs: given?.readMs ?? 0 };
-  const limits = read?.key && policy.limitsOf(read.key);
+  const limits = read?.key && limitsOf(policy, read.key);
   const counts = completed(quota.counts, policy.windows, quota.totals, limits ?? undefined, nowMs);
   return { ...NOTHING_STORED, ...stored, quota: { ...quota, counts }, read };
 }
 
 /**
- * The counts of all windows. One that is missing, or had another length:
- * - the totals of days are charged like windows, so they tell a count of whole days;
- * - a window without a limit so far (`limits`, as they were stored) is new: it has the requests of the next shorter one;
- * - nobody knows how much of any other one is used: until it ends, nothing is admitted.
+ * The counts of all windows. One that is missing, or had another length, has at most what the days since its start have admitted: the totals
+ * of days are charged like windows. One without a limit so far (`limits`, as they were stored) is new: if it is shorter than a day, it has
+ * the requests of the next shorter one. If there are no totals either, nothing is admitted until it ends, unless it is of whole days.
  */
 function completed(
   known: Counts,
@@ -130,7 +129,7 @@ function completed(
   nowMs: number,
 ): Counts {
   const counts: Record<string, Count> = {};
-  let shorter = 0;
+  let shorter: Count | undefined;
   for (const [name, count] of Object.entries(unused(lengths))) {
     const { seconds } = count;
     const startMs = startOfWindowMs(seconds, nowMs);
@@ -139,10 +138,13 @@ function completed(
       return since.reduce((sum, { admitted }) => sum + admitted, 0);
     };
     const isNew = limits !== undefined && limits[name] === undefined;
-    const used = (seconds * 1000) % DAY_MS === 0 ? usedSince() : isNew ? shorter : MAX_LIMIT;
+    const isOfDays = (seconds * 1000) % DAY_MS === 0;
+    const lost = isOfDays || days.length > 0 ? usedSince() : MAX_LIMIT;
+    const usedLately = shorter !== undefined && shorter.startMs >= startMs ? shorter.used : 0;
+    const used = isNew && !isOfDays ? usedLately : lost;
     const { [name]: stored = { seconds: 0 } } = known;
     counts[name] = stored.seconds === seconds ? (stored as Count) : { seconds, startMs, used };
-    shorter = counts[name].used;
+    shorter = counts[name];
   }
   return counts;
 }

@@ -1,8 +1,8 @@
 // The totals of a key's days. Pure functions. A report of an isolate can belong to an earlier window or day.
 
 import { formatDate } from "../../lib/rfc3339.ts";
-import { DAY_MS, DAYS_KEPT, type Day, type Decided } from "../protocol.ts";
-import { addEach, type ByWindow, type Counts, startOfWindowMs, sum } from "../windows.ts";
+import { DAY_MS, type Day, type Decided } from "../protocol.ts";
+import { addEach, type ByWindow, type Counts, DAYS_KEPT, startOfWindowMs, sum } from "../windows.ts";
 
 /** So many requests, admitted and refused, in the window that began at `startMs` (Unix time). */
 export type Peak = { startMs: number; requests: number };

@@ -3,7 +3,7 @@
 import { DurableObject, env } from "cloudflare:workers";
 import { Hono } from "hono";
 import { RUNTIME } from "../../../src/lib/workers-runtime.ts";
-import { type KeyPolicy, limitedObject, limits } from "../../../src/limits/index.ts";
+import { type KeyPolicy, LimiterUnavailable, limitedObject, limits } from "../../../src/limits/index.ts";
 
 /** A key: who it is for, its token, and how many requests each window admits. */
 export interface Reader {
@@ -46,4 +46,8 @@ const limiter = limits<Reader>({
 
 export default new Hono()
   .use(limiter.headers, limiter.identify, limiter.admit)
-  .get("/books", (c) => c.json([{ title: "Middlemarch", for: c.get("key").name }]));
+  .get("/books", (c) => c.json([{ title: "Middlemarch", for: c.get("key").name }]))
+  .onError((error, c) => {
+    if (!(error instanceof LimiterUnavailable)) return c.json({ error: "something broke" }, 500);
+    return c.json({ error: "try again" }, 503, { "Retry-After": "1" });
+  });
