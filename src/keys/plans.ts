@@ -58,7 +58,7 @@ export function limitsOf(plan: string, own: Limits | undefined): Limits | undefi
 /** Why a key without limits can't be used. */
 export function noLimits({ id, plan }: { id: string; plan: string }): string {
   const reason = isPlan(plan)
-    ? `its plan, ${plan}, needs limits of its own`
+    ? `its plan, ${plan}, needs limits of its own, each a whole number from 1 on`
     : `its plan, ${plan}, is unknown to this version`;
   return `the key ${id} has no limits: ${reason}`;
 }

@@ -139,14 +139,19 @@ it.each<[sent: string, problem: "missing" | SecretProblem, headers: (valid: stri
 it.each([
   ["of-later", null, "is unknown to this version"],
   // The limits of an unknown plan are not used: they may mean something else there.
-  ["of-later", 5, "is unknown to this version"],
+  ["of-later", '{"minute":5,"day":5}', "is unknown to this version"],
   ["toString", null, "is unknown to this version"],
   ["enterprise", null, "needs limits of its own"],
+  // Written by hand.
+  ["enterprise", '{"day":5}', "needs limits of its own"],
+  ["enterprise", '{"minute":0,"day":5}', "needs limits of its own"],
+  ["enterprise", '{"minute":5,"day":"5"}', "needs limits of its own"],
+  ["enterprise", '{"minute":5,"day":1e999}', "needs limits of its own"],
+  ["enterprise", "[]", "needs limits of its own"],
 ])(
   "a key on the plan %s with the limits %s, after a rollback, gets a 503, and the log says why",
-  async (plan, limit, why) => {
+  async (plan, limits, why) => {
     const { id, get } = await newClient();
-    const limits = limit === null ? null : JSON.stringify({ minute: limit, day: limit });
     const sql = "UPDATE keys SET plan = ?2, limits = ?3 WHERE id = ?1";
     await env.KEYS_DB.prepare(sql).bind(id, plan, limits).run();
     expect((await get("/v1/pets")).status).toBe(503);
