@@ -97,13 +97,16 @@ const SOURCES: Record<Design, string[]> = {
   "object in memory": ["bench/ladder/object.ts"],
   "counters, 5 s": ["bench/ladder/synced-counters.ts"],
   "stored object": ["bench/ladder/object.ts"],
-  petstore: ["src/limits/isolate/", "src/limits/object/", "src/limits/protocol.ts", "src/limits/windows.ts"],
+  petstore: ["src/limits/"],
 };
 
+function sourcesIn(folder: string): string[] {
+  const names = readdirSync(folder, { recursive: true, encoding: "utf8" });
+  return names.filter((name) => name.endsWith(".ts")).map((name) => folder + name);
+}
+
 function linesOf(design: Design): number {
-  const files = SOURCES[design].flatMap((path) =>
-    path.endsWith("/") ? readdirSync(path).map((name) => path + name) : [path],
-  );
+  const files = SOURCES[design].flatMap((path) => (path.endsWith("/") ? sourcesIn(path) : [path]));
   return files.reduce((sum, file) => sum + readFileSync(file, "utf8").split("\n").length - 1, 0);
 }
 

@@ -4,6 +4,7 @@
 import { BoundedMap } from "../lib/bounded-map.ts";
 import { add, type Decision, type Outlook, rollOver, room, type Windows } from "./windows.ts";
 
+/** Of an address, without a valid key. More: a guesser is faster; fewer: an office that shares an address gets a 429 instead of a 401. */
 export const REQUESTS_PER_MINUTE = 60;
 /** Together about 2 MB of the 128 that an isolate has. */
 const MAX_ADDRESSES = 10_000;

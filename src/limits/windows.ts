@@ -157,7 +157,7 @@ export function room(windows: Windows): number {
   return least;
 }
 
-/** How many requests a window has left. `used` can exceed a limit that was lowered. */
+/** How many requests a window has left, ≥ 0. `used` can exceed a limit that was lowered. */
 export function remaining({ limit, used }: Window): number {
   return Math.max(0, limit - used);
 }

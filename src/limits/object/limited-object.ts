@@ -65,7 +65,7 @@ export interface ObjectOptions<Key extends object> {
   onBan?(id: string, untilMs: number): Promise<void>;
   /** Writes usage for operators, at most once in USAGE_EVERY_MS. It must be idempotent, as above. */
   onUsage?(usage: Usage): Promise<void>;
-  /** Is told what has failed. */
+  /** Is told what has failed: `state_damaged`, `key_not_read`, `ban_not_recorded` or `usage_not_recorded`, with `keyId` and `cause`. */
   log?(event: string, fields: Record<string, unknown>): void;
 }
 
@@ -81,7 +81,7 @@ type Any = any;
 
 /**
  * A class of Durable Objects, each of a key: `Base` is the platform's class. Its methods are those of the protocol, which isolates call, and
- * the alarm.
+ * the alarm. They need the storage `sqlite` (wrangler.toml). Throws RangeError if the windows don't fit.
  */
 export function limitedObject<Env, Key extends object, Base extends abstract new (...args: Any) => object>(
   Base: Base,
