@@ -5,7 +5,7 @@ CREATE TABLE keys (
   id TEXT PRIMARY KEY,
   name TEXT NOT NULL CHECK (length(name) BETWEEN 1 AND 255),
   plan TEXT NOT NULL,
-  limits TEXT CHECK (json_valid(limits)),
+  limits TEXT CHECK (limits IS NULL OR json_valid(limits)),
   hash BLOB NOT NULL CHECK (length(hash) = 32),
   last_four TEXT NOT NULL CHECK (length(last_four) = 4),
   created_at_ms INTEGER NOT NULL,

@@ -107,13 +107,14 @@ export const list =
       .map((each) => read(each, path, refuse))
       .filter((each) => each !== undefined);
 
-/** An object by names that the reader need not know, without the values that are absent. */
+/** An object by names that the reader need not know, without the values that are absent, and without names that every object has. */
 export const named =
   <Value>(read: Reader<Value | undefined>): Reader<Readonly<Record<string, Value>>> =>
   (value, path, refuse) => {
     const all = Object.entries(OBJECT(value, path, refuse) ?? {});
     const given = all.map(([name, each]) => [name, read(each, `${path}.${name}`, refuse)] as const);
-    return Object.fromEntries(given.filter(([, each]) => each !== undefined)) as Record<string, Value>;
+    const own = given.filter(([name, each]) => each !== undefined && !(name in Object.prototype));
+    return Object.fromEntries(own) as Record<string, Value>;
   };
 
 /** The same, but absent if one of its values is, or if it has none. */

@@ -4,6 +4,7 @@ export { REQUESTS_PER_MINUTE } from "./address-counter.ts";
 export { LimiterUnavailable } from "./errors.ts";
 export { availableMs, headersOf, LIMIT_HEADER, left, secondsToReset, tighterWindow } from "./headers.ts";
 export type { Caller, Credential, KeyRequest, Recorder } from "./isolate/caller.ts";
+export type { KeyObject } from "./isolate/key-calls.ts";
 export { type LimiterOptions, type LimitsEnv, limits } from "./middleware.ts";
 export { USAGE_EVERY_MS } from "./object/alarm.ts";
 export { BAN_GRACE_MS, BAN_MS, banEndMs, MIN_TOLERATED_REFUSALS, TOLERATED_LIMITS } from "./object/bans.ts";

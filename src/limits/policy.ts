@@ -10,7 +10,10 @@ export interface KeyPolicy<Key extends object, Problem extends string = never> {
    * up to 30 days. Names are as in headers.
    */
   windows: Lengths;
-  /** A fraction is rounded down, more than MAX_LIMIT is MAX_LIMIT, and what is no number above 0 admits nothing. A key that it throws for is absent. */
+  /**
+   * One limit at least. A window without one has MAX_LIMIT, as one with more; a fraction is rounded down, and what is no number above 0 admits
+   * nothing. What it throws is a failure to read the key.
+   */
   limitsOf(key: Key): Limits;
   /** Why the secret with this hash is not valid at `nowMs` (Unix time): "unknown", at any time, if the key lacks it; undefined if it is. */
   problemOf(key: Key, hash: string, nowMs: number): Problem | "unknown" | undefined;
@@ -26,14 +29,17 @@ export interface Terms {
   bansLiftedUntilMs: number;
 }
 
-/** The limits of a key. */
+/** The limit of each window. Throws if the key has none. */
 export function limitsOf<Key extends object>(policy: KeyPolicy<Key, string>, key: Key): Limits {
   const given = policy.limitsOf(key);
   const limits: Record<string, number> = {};
+  let hasNone = true;
   for (const name in policy.windows) {
     const limit = given[name];
-    if (limit !== undefined) limits[name] = limit > 0 ? Math.min(Math.floor(limit), MAX_LIMIT) : 0;
+    if (limit !== undefined) hasNone = false;
+    limits[name] = limit === undefined ? MAX_LIMIT : limit > 0 ? Math.min(Math.floor(limit), MAX_LIMIT) : 0;
   }
+  if (hasNone) throw new RangeError("the key has no limit");
   return limits;
 }
 
@@ -41,12 +47,23 @@ export function termsOf<Key extends object>(policy: KeyPolicy<Key, string>, key:
   return { limits: limitsOf(policy, key), bansLiftedUntilMs: policy.bansLiftedUntilMs?.(key) ?? 0 };
 }
 
+/** Reads a key from its source; null if it does not exist. Throws if it has no limit. */
+export async function loadKey<Key extends object>(
+  policy: KeyPolicy<Key, string>,
+  load: (id: string) => Promise<Key | null>,
+  id: string,
+): Promise<Key | null> {
+  const key = await load(id);
+  if (key !== null) termsOf(policy, key);
+  return key;
+}
+
 export function readKeyBy<Key extends object>(policy: KeyPolicy<Key, string>): Reader<Key | undefined> {
   const readKey = policy.readKey ?? (OBJECT as Reader<Key | undefined>);
   return (value, name, refuse) => {
     const key = readKey(value, name, refuse);
     try {
-      return key && limitsOf(policy, key) && key;
+      return key && termsOf(policy, key) && key;
     } catch (error) {
       refuse(`${name} has no limits: ${error}`);
       return undefined;

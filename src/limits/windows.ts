@@ -4,7 +4,7 @@
 
 /** The length of each window in seconds. */
 export type Lengths = Readonly<Record<string, number>>;
-/** How many requests each window admits: whole numbers up to MAX_LIMIT. A window without a limit admits all; one at least has one. */
+/** How many requests each window admits: whole numbers up to MAX_LIMIT, which a window without a limit has. */
 export type Limits = Readonly<Record<string, number>>;
 
 /** Requests admitted in the window of so many seconds that began at `startMs` (Unix time). */
@@ -82,7 +82,16 @@ export function longest<Each>(windows: ByWindow<Each>): Each {
   return Object.values(windows).at(-1) ?? shortest(windows);
 }
 
-/** The windows that have a limit. */
+/** The limit of the shortest window that has one. */
+export function shortestLimit(windows: Windows): number {
+  for (const name in windows) {
+    const { limit } = windows[name] as Window;
+    if (limit < MAX_LIMIT) return limit;
+  }
+  return MAX_LIMIT;
+}
+
+/** The windows with these limits. Another release may have others, which are left out. */
 export function withLimits(counts: Counts, limits: Limits): Windows {
   const limited: Record<string, Window> = {};
   for (const name in counts) {

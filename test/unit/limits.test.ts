@@ -3,7 +3,13 @@
 import { Hono } from "hono";
 import { beforeEach, expect, it, vi } from "vitest";
 import { RUNTIME } from "../../src/lib/workers-runtime.ts";
-import { type KeyPolicy, limitedObject, limits, MAX_LIMIT } from "../../src/limits/index.ts";
+import {
+  type KeyPolicy,
+  LimiterUnavailable,
+  limitedObject,
+  limits,
+  MAX_LIMIT,
+} from "../../src/limits/index.ts";
 
 /** Ten seconds after a minute, an hour and a day began. */
 const NOW_MS = Date.UTC(2026, 10, 22) + 10_000;
@@ -52,9 +58,14 @@ function newService(given: Key["limits"] = { minute: 20, hour: 100 }, aheadMs = 
       reject: async (c, problem) => c.text(problem, 401),
     });
     const app = new Hono().use(headers, identify, admit).get("/", (c) => c.text("admitted"));
+    app.onError((error, c) => c.text(`${error}`, error instanceof LimiterUnavailable ? 503 : 500));
     return async (token = "a") => {
-      const response = app.request("/", { headers: { Authorization: `Bearer ${token}` } });
-      await vi.advanceTimersByTimeAsync(10);
+      let response: Response | undefined;
+      const answered = app.request("/", { headers: { Authorization: `Bearer ${token}` } });
+      void Promise.resolve(answered).then((each) => (response = each));
+      for (let waitedMs = 0; waitedMs < 10_000 && response === undefined; waitedMs += 10)
+        await vi.advanceTimersByTimeAsync(10);
+      if (response === undefined) throw new Error("a request has waited for 10 s");
       return response;
     };
   }
@@ -97,6 +108,35 @@ it.each([
     expect(headers?.get("RateLimit-Policy")).toContain(`"minute";q=${shown};w=60`);
   },
 );
+
+it("an isolate enforces a limit that its key gains while the object can't be asked, in place of the one it had", async () => {
+  const service = newService({ minute: 20 });
+  const isolate = service.newIsolate();
+  expect(await admittedOf(3, isolate)).toBe(3);
+  service.source.key = { limits: { hour: 8 } };
+  service.object.acquire = service.object.identify = () => Promise.reject(new Error("away"));
+  // The key is read from the primary once it is old.
+  await vi.advanceTimersByTimeAsync(31_000);
+  expect(await admittedOf(30, isolate)).toBe(5);
+  const { headers } = await isolate();
+  expect(headers.get("RateLimit")).toMatch(/^"minute";r=9\d+;t=\d+, "hour";r=0;t=\d+$/);
+});
+
+it.each([
+  ["no limits", {}],
+  ["limits that can't be read", null],
+])("a key with %s gets an error that is logged, and works once it is repaired", async (_, wrong) => {
+  const service = newService(wrong as never);
+  const isolate = service.newIsolate();
+  for (let request = 0; request < 3; request += 1) {
+    expect((await isolate()).status).toBe(503);
+    await vi.advanceTimersByTimeAsync(1_000);
+  }
+  expect(service.log).toHaveBeenCalledWith("key_not_read", expect.objectContaining({ keyId: "a" }));
+  service.source.key = { limits: { minute: 5 } };
+  await vi.advanceTimersByTimeAsync(31_000);
+  expect(await admittedOf(9, isolate)).toBe(5);
+});
 
 it("a key whose limit was no number works once it is repaired, also after its object has started again", async () => {
   const service = newService({ minute: Number.NaN, hour: 100 });

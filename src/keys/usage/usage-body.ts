@@ -5,12 +5,12 @@ import {
   DAY_MS,
   DAYS_KEPT,
   type Day,
-  MAX_LIMIT,
   type Outlook,
   remaining,
   resetMs,
+  type Window,
 } from "../../limits/index.ts";
-import { forEachWindow, type Plan, SHORT_WINDOWS, WINDOWS, type WindowName } from "../plans.ts";
+import { forEachWindow, type Plan, SHORT_WINDOWS, type WindowName } from "../plans.ts";
 
 /** `reset` is Unix time in seconds. */
 export type UsageWindow = { limit: number; used: number; remaining: number; reset: number };
@@ -31,12 +31,9 @@ export interface UsageBody {
 
 /** The usage of a key whose object reports these days, as of the outlook. */
 export function usageBody(plan: Plan, outlook: Outlook, knownDays: readonly Day[]): UsageBody {
-  const { windows, bannedUntilMs, nowMs } = outlook;
+  const { windows, bannedUntilMs } = outlook;
   const describe = (name: WindowName) => {
-    const seconds = WINDOWS[name];
-    const startMs = nowMs - (nowMs % (seconds * 1000));
-    // The isolate does not know the count of a window without a limit.
-    const window = windows[name] ?? { seconds, startMs, used: 0, limit: MAX_LIMIT };
+    const window = windows[name] as Window;
     const { limit, used } = window;
     return { limit, used, remaining: remaining(window), reset: resetMs(window) / 1000 };
   };

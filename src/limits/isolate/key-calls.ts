@@ -8,7 +8,7 @@ import { type Loan, leftOf, lend, OVER } from "../../lib/loan.ts";
 import type { Runtime } from "../../lib/runtime.ts";
 import { LimiterUnavailable } from "../errors.ts";
 import { type Known, readAcquireAnswer, readKeyAnswer, readUsageAnswer } from "../messages.ts";
-import type { KeyPolicy } from "../policy.ts";
+import { type KeyPolicy, loadKey } from "../policy.ts";
 import {
   type AcquireRequest,
   ISOLATE_ID_LENGTH,
@@ -117,7 +117,8 @@ export class KeyCalls<Key extends object> {
     onObjectFailure(failure);
     const sentMs = this.#runtime.now();
     const maxMs = patienceMs(arrivedMs, sentMs);
-    const find = () => this.#options.load(this.#id);
+    const { policy, load } = this.#options;
+    const find = () => loadKey(policy, load, this.#id);
     try {
       const key = await this.#runtime.withDeadline("the database", maxMs, find);
       this.state.learnKey({ key, usableMs: KEY_MS }, sentMs, this.#runtime.now());

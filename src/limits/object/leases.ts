@@ -1,7 +1,16 @@
 // Leases: which one an isolate gets, and how many requests may still come back from those of all isolates.
 
 import { LATE_MS, MAX_WAIT_MS, RATE_MS } from "../protocol.ts";
-import { type ByWindow, giveBack, type Limits, resetMs, room, shortest, withLimits } from "../windows.ts";
+import {
+  type ByWindow,
+  giveBack,
+  type Limits,
+  resetMs,
+  room,
+  shortest,
+  shortestLimit,
+  withLimits,
+} from "../windows.ts";
 import type { GrantedLease, Isolate, Quota } from "./quota.ts";
 
 /** The shortest lease. Longer: fewer calls at the end of a window; shorter: shorter waits there. */
@@ -102,7 +111,7 @@ export function grant(
   const recentOfAll = recentRequests(quota, nowMs);
   // A lease of an earlier window ends by itself.
   const isOld = held !== undefined && held.grantedMs < window.startMs;
-  const isLast = left < window.limit * LAST_SHARE && recentOfAll > recent;
+  const isLast = left < shortestLimit(windows) * LAST_SHARE && recentOfAll > recent;
   const isFar = left >= FAR * recentOfAll;
   const isRare = recent < (isFar ? FAR_MIN_RECENT : MIN_RECENT);
   if (isRare || nowMs < quota.unleasedUntilMs || isOld || isLast) return undefined;

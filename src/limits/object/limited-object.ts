@@ -6,7 +6,7 @@
 
 import type { Runtime } from "../../lib/runtime.ts";
 import { readAcquireRequest, readIdentifyRequest } from "../messages.ts";
-import { hasSecret, type KeyPolicy, limitsOf, termsOf } from "../policy.ts";
+import { hasSecret, type KeyPolicy, limitsOf, loadKey, termsOf } from "../policy.ts";
 import {
   type AcquireAnswer,
   type AcquireRequest,
@@ -148,7 +148,7 @@ export class LimitedObject<Key extends object> {
     this.#key = new KeyReader(runtime, read, {
       load: async () => {
         if (this.#keyId === undefined) throw new Error("the object does not know its name");
-        return options.load(this.#keyId);
+        return loadKey(policy, options.load, this.#keyId);
       },
       hasSecret: (key, hash) => hasSecret(policy, key, hash),
       // Of a key that was never counted, nothing is stored.

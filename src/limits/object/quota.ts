@@ -10,6 +10,7 @@ import {
   type Limits,
   rollOver as rollOverCounts,
   shortest,
+  shortestLimit,
   sum,
   unused,
   withLimits,
@@ -83,7 +84,7 @@ export function rollOver(quota: Quota, limits: Limits, nowMs: number): Quota {
   const counts = rollOverCounts(quota.counts, nowMs);
   const isSame = shortest(counts).startMs === shortest(quota.counts).startMs;
   const refusals = isSame ? quota.refusals : NO_REFUSALS;
-  const { limit } = shortest(withLimits(counts, limits));
+  const limit = shortestLimit(withLimits(counts, limits));
   return { ...quota, counts, refusals: { ...refusals, maxLimit: Math.max(refusals.maxLimit, limit) } };
 }
 

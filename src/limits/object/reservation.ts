@@ -3,7 +3,7 @@
 // reserved, and admits nothing twice. Pure functions, and how busy a key is.
 
 import { formatDate } from "../../lib/rfc3339.ts";
-import { type Limits, room, shortest, withLimits } from "../windows.ts";
+import { type Limits, room, shortest, shortestLimit, withLimits } from "../windows.ts";
 import { charge, type Quota } from "./quota.ts";
 
 /** What is reserved, as a share of the shortest window's limit. Larger: fewer rows; smaller: a crash costs less. 0: each change is stored. */
@@ -27,9 +27,8 @@ const BUSY_MS = 20_000;
 /** The quota with a reservation: this share of the shortest window's limit, but at most LEFT_SHARE of what is left. */
 export function reserve(quota: Quota, limits: Limits, share: number): Quota {
   const windows = withLimits(quota.counts, limits);
-  const { limit, startMs } = shortest(windows);
-  const charged = Math.floor(Math.min(limit * share, room(windows) * LEFT_SHARE));
-  const reserved = charge(quota, startMs, { charged });
+  const charged = Math.floor(Math.min(shortestLimit(windows) * share, room(windows) * LEFT_SHARE));
+  const reserved = charge(quota, shortest(windows).startMs, { charged });
   return { ...reserved, revision: quota.revision + REVISIONS };
 }
 

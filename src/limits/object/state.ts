@@ -137,7 +137,7 @@ function completed(
       const since = days.filter(({ date }) => date >= formatDate(startMs));
       return since.reduce((sum, { admitted }) => sum + admitted, 0);
     };
-    const isNew = limits !== undefined && limits[name] === undefined;
+    const isNew = limits?.[name] === MAX_LIMIT;
     const isOfDays = (seconds * 1000) % DAY_MS === 0;
     const lost = isOfDays || days.length > 0 ? usedSince() : MAX_LIMIT;
     const usedLately = shorter !== undefined && shorter.startMs >= startMs ? shorter.used : 0;
