@@ -4,7 +4,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { createServer } from "node:net";
-import { PLAN_LIMITS } from "../src/keys/plans.ts";
+import { limitsText, PLAN_LIMITS } from "../src/keys/plans.ts";
 import { createKey } from "../src/operators/admin.ts";
 import { listKeys } from "../src/operators/records.ts";
 import { findPage, insertPet } from "../src/pets/store.ts";
@@ -172,12 +172,11 @@ async function createDemo({ keys, pets }: OpenDatabases): Promise<string> {
 }
 
 function announcement(url: string, target: Target, demoKey: string | undefined): string {
-  const { free } = PLAN_LIMITS;
   const aboutKey =
     demoKey === undefined
       ? `Another key:  ${petstoreLine("keys create --name demo --plan free", ...targetOptions(target))}`
       : `API key:      ${demoKey}
-              (shown only once; Free plan: ${free.minute} requests per minute, ${free.day.toLocaleString("en")} per day)`;
+              (shown only once; Free plan: ${limitsText(PLAN_LIMITS.free, (limit) => limit.toLocaleString("en"))})`;
   return `
 Service:      ${url}
 Reference:    ${new URL("/", url).href}

@@ -9,7 +9,7 @@ import { MESSAGES } from "../../src/http/messages.ts";
 import { OPERATION_IDS, OPERATIONS } from "../../src/http/operations.ts";
 import { ID_LENGTH } from "../../src/http/request-context.ts";
 import { KEY_POLICY } from "../../src/keys/key.ts";
-import { PLAN_LIMITS } from "../../src/keys/plans.ts";
+import { limitsText, PLAN_LIMITS, PLANS, WINDOW_NAMES, WINDOWS } from "../../src/keys/plans.ts";
 import { keyIdOf } from "../../src/keys/secret.ts";
 import { KeyState } from "../../src/limits/isolate/key-state.ts";
 import { DAY_MS, RATE_MS } from "../../src/limits/protocol.ts";
@@ -29,15 +29,42 @@ it.each(OPERATION_IDS)("the README has %s with its parameters", (id) => {
   expect(line).toBeDefined();
 });
 
-it("documents name src/pets/immutable.ts only while no operation changes or deletes pets", () => {
+it("the rule of src/pets/immutable.ts is told only while no operation changes or deletes pets", () => {
   const changing = OPERATION_IDS.filter((id) => {
     const { method, path } = OPERATIONS[id];
     return path.startsWith("/pets") && method !== "get" && !(method === "post" && path === "/pets");
   });
-  const documents = globSync("{*,docs/*,client/*}.md").filter((path) =>
-    readFileSync(path, "utf8").includes("pets/immutable.ts"),
+  const documents = globSync("{*.md,docs/*.md,client/*.md,client/src/*.ts,src/openapi/guide.md}").filter(
+    (path) => /pets\/immutable\.ts|at\s+(its|the)\s+start\s+exactly\s+once/.test(readFileSync(path, "utf8")),
   );
+  expect(documents.length).toBeGreaterThan(5);
   expect(changing.length > 0 ? documents : []).toEqual([]);
+});
+
+it("each plan and limit of a command that documents, examples or other commands show exists", () => {
+  const files = globSync([
+    "{README,CONTRIBUTING}.md",
+    "docs/*.md",
+    "client/*.md",
+    "scripts/*.ts",
+    "scripts/{commands,keys,lib,deploy}/**/*.ts",
+  ]);
+  const shown = files.flatMap((file) => {
+    const text = readFileSync(file, "utf8");
+    // Placeholders are in capitals.
+    const plans = Array.from(text.matchAll(/--plan ([a-z]\w*)/g), ([, plan]) => plan as string);
+    const limits = Array.from(text.matchAll(/(--per-\w+ (?!and )\w+[ `]*)+/g), ([options]) =>
+      options.match(/(?<=--per-)\w+/g)?.join(),
+    );
+    return [
+      ...plans.filter((plan) => !(PLANS as string[]).includes(plan)).map((plan) => `${file}: --plan ${plan}`),
+      ...limits
+        .filter((names) => names !== WINDOW_NAMES.join())
+        .map((names) => `${file}: limits of ${names}`),
+    ];
+  });
+  expect(files.length).toBeGreaterThan(50);
+  expect(shown).toEqual([]);
 });
 
 it.each(["README.md", "docs/operating.md"])("%s has each subcommand of keys", (file) => {
@@ -207,7 +234,7 @@ const PHRASES: Record<string, string[]> = {
     "(1 to {MAX_KEY_LENGTH} visible ASCII characters)",
     `has ${IDS}`,
     `limit of ${free.minute} requests per minute`,
-    `RateLimit-Policy: "minute";q=${free.minute};w=60, "day";q=${free.day};`,
+    `RateLimit-Policy: ${WINDOW_NAMES.map((name) => `"${name}";q=${free[name]};w=${WINDOWS[name]}`).join(", ")}`,
   ],
   "DESIGN.md": [
     "isolate memory, {MAX_KEYS} keys",
@@ -229,8 +256,8 @@ const PHRASES: Record<string, string[]> = {
     "stopped after {REQUESTS_PER_MINUTE} requests in a minute",
     "is {SPARE_IDS} above the highest",
     "max({MIN_TOLERATED_REFUSALS}, {TOLERATED_LIMITS} × the largest limit",
-    `active, pro plan, ${pro.minute} requests per minute, ${pro.day} per day, never expires.`,
-    `free plan, ${free.minute} requests per minute, ${free.day} per day, since`,
+    `active, pro plan, ${limitsText(pro)}, never expires.`,
+    `free plan, ${limitsText(free)}, since`,
     ...Object.values(MESSAGES.unauthorized).map((message) => `| \`${message.replace(/:.*/, ": …")}\` |`),
     "each grant adds at most {LEASE_SHARE} of what is left",
     `(${IDS}, digits`,
