@@ -201,7 +201,7 @@ async function restoreFrom(
     );
     if (only === "pets") return;
     io.note(`A key that was revoked, suspended, rotated or changed later is as it was then: a revoked key works again. Repeat such changes:
-the record of changes, which ${petstoreLine("keys log", ...where)} prints, ends before them. Bans, and the counts of the current minute and day, are not in a backup.`);
+the record of changes, which ${petstoreLine("keys log", ...where)} prints, ends before them. Bans, and the counts of the current windows, are not in a backup.`);
   } finally {
     await databases.close();
   }
