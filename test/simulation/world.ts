@@ -19,6 +19,7 @@ import {
   addEach,
   type ByWindow,
   type Decision,
+  MAX_LIMIT,
   remaining,
   resetMs,
   shortest,
@@ -680,7 +681,9 @@ export class World {
     const { counts } = this;
     const versions = this.#versionsFor(arrivedMs);
     for (const [name, { limit }] of Object.entries(windows)) {
-      const isKnown = versions.some(({ limits }) => (limits as ByWindow<number>)[name] === limit);
+      const isKnown = versions.some(
+        ({ limits }) => ((limits as ByWindow<number>)[name] ?? MAX_LIMIT) === limit,
+      );
       // Another release may have other windows.
       this.expect(isKnown || !(name in this.lengths) || this.hasStepped, () => `a limit of ${limit}`);
     }
