@@ -13,8 +13,8 @@ export default {
     "scripts/{backup/patience,lib/io,lib/table}.ts",
     "client/src/*.ts",
     "!client/src/{index,schema,version}.ts",
-    // They run in workerd only.
-    "!src/limits/object/{alarm,limited-object}.ts",
+    // Tests in workerd show what they do.
+    "!src/limits/{middleware,object/alarm,object/limited-object}.ts",
     "!src/lib/{runtime,sha256,rfc3339}.ts",
   ],
   testRunner: "vitest",

@@ -1,7 +1,6 @@
 // acquire on a quota: windows, bans, leases, reports and repeated calls. The simulation has random lives of a key.
 
 import { assert, expect, it } from "vitest";
-import { formatDate } from "../../src/lib/rfc3339.ts";
 import { acquire } from "../../src/limits/object/acquire.ts";
 import { BAN_MS, liftBan } from "../../src/limits/object/bans.ts";
 import { unusedQuota } from "../../src/limits/object/quota.ts";
@@ -54,17 +53,6 @@ function acquireAsBefore(key: ReturnType<typeof newKey>, rest: Partial<AcquireRe
 
 /** How a batch was decided. */
 const outcome = ({ admitted, refused }: AcquireResult) => ({ admitted, refused });
-
-it("the totals of the last 30 days are kept, today included", () => {
-  const key = newKey({ minute: 60, day: 2 });
-  for (let day = 0; day <= 30; day += 1) {
-    key.nowMs = MINUTE_MS + day * DAY_MS;
-    key.acquire(3);
-  }
-  const dates = Array.from({ length: 30 }, (_, index) => formatDate(MIDNIGHT_MS + index * DAY_MS));
-  const totals = daysOf(key.quota.totals).map(({ date, admitted, refusedBy }) => [date, admitted, refusedBy]);
-  expect(totals).toEqual(dates.map((date) => [date, 2, { day: 1 }]));
-});
 
 /** A key with a refusal at MINUTE_MS, 7 s later. From now on, refusals count towards a ban. */
 function newRefusedKey(limits: Limits) {

@@ -155,9 +155,9 @@ describe("with windows of other lengths", () => {
     expect(() => Windows.unused(lengths)).toThrow(RangeError);
   });
 
-  it("the shortest may last 10 s, and a name may have digits, _ and -", () => {
-    const lengths = { "burst-10_s": 10, hour: 3_600 };
-    expect(Object.keys(Windows.unused(lengths))).toEqual(["burst-10_s", "hour"]);
+  it("the shortest may last 10 s, the longest 30 days, and a name may have digits, _ and -", () => {
+    const lengths = { "burst-10_s": 10, month: 2_592_000 };
+    expect(Object.keys(Windows.unused(lengths))).toEqual(["burst-10_s", "month"]);
   });
 
   it("the first is the shortest, and the last the longest, also if there is only one", () => {
@@ -301,4 +301,17 @@ describe("with windows of other lengths", () => {
       ...(retryAfter !== undefined && { [HEADER.retryAfter]: retryAfter }),
     });
   });
+});
+
+it.each([
+  ["of the shortest window", [9, 5, 7], 9],
+  ["of the next one, if that has none", [Windows.MAX_LIMIT, 5, 7], 5],
+  ["of none", Array(3).fill(Windows.MAX_LIMIT), Windows.MAX_LIMIT],
+])("reservations and bans go by a limit %s", (_, [burst = 0, hour = 0, day = 0], limit) => {
+  const windows = {
+    burst: windowOf(10, burst, 0, NOON_MS),
+    hour: windowOf(3_600, hour, 0, NOON_MS),
+    day: windowOf(86_400, day, 0, NOON_MS),
+  };
+  expect(Windows.shortestLimit(windows)).toBe(limit);
 });

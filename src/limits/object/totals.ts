@@ -35,17 +35,13 @@ export function addToTotals(totals: Totals, counts: Counts, atMs: number, change
   const changed: Day = {
     ...day,
     admitted: day.admitted + charged,
-    refusedBy: refused === 0 ? day.refusedBy : addEach(day.refusedBy, refusedBy),
+    refusedBy: addEach(day.refusedBy, refusedBy),
     lastAdmittedMs: admitted > 0 ? Math.max(lastAdmittedMs, lastMs) : lastAdmittedMs,
     lastRefusedMs: refused > 0 ? Math.max(lastRefusedMs, atMs) : lastRefusedMs,
   };
   const days = [...totals.days.filter((each) => each !== day), changed];
-  const newest =
-    days
-      .map((each) => each.date)
-      .sort()
-      .at(-1) ?? date;
-  const oldest = formatDate(Date.parse(newest) - (DAYS_KEPT - 1) * DAY_MS);
+  const dates = days.map((each) => each.date).sort();
+  const oldest = formatDate(Date.parse(dates.at(-1) ?? date) - (DAYS_KEPT - 1) * DAY_MS);
   const kept = { ...totals, days: days.filter((each) => each.date >= oldest) };
   return admitted + refused === 0 ? kept : addToLatest(kept, counts, atMs, admitted + refused);
 }
@@ -69,7 +65,7 @@ function addToLatest(totals: Totals, counts: Counts, atMs: number, requests: num
     const known = totals.latest[name] ?? [];
     const same = known.find((each) => each.startMs === startMs);
     latest[name] = known;
-    if (same === undefined && known.length === 2 && known.every((each) => each.startMs > startMs)) continue;
+    if (known.length === 2 && known.every((each) => each.startMs > startMs)) continue;
     const peak = { startMs, requests: (same?.requests ?? 0) + requests };
     const all = [...known.filter((each) => each !== same), peak].sort((a, b) => a.startMs - b.startMs);
     for (const complete of all.slice(0, -2)) days = withPeak(days, name, complete);
