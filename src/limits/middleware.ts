@@ -141,7 +141,8 @@ export function limits<
 
   /**
    * The usage of the caller's key: what is left now, also during a ban, and the totals of its days. Counts nothing, and asks the object at
-   * most once in MAX_USAGE_AGE_MS. Undefined without a valid key. Throws LimiterUnavailable.
+   * most once in MAX_USAGE_AGE_MS. Undefined if no valid key is known, also because its address has looked up too many unknown ones: go on
+   * to `admit`, which answers that. `outlook.admitted` is true, because this request is never refused. Throws LimiterUnavailable.
    */
   async function usage<Own extends E>(context: Context<Own>) {
     const c = context as unknown as C;

@@ -7,7 +7,7 @@ import { type Lengths, type Limits, MAX_LIMIT } from "./windows.ts";
 export interface KeyPolicy<Key extends object, Problem extends string = never> {
   /**
    * The windows of all keys, the shortest first. It lasts 10 s at least and divides a day; each other one is a multiple of the one before,
-   * up to 30 days. Names are as in headers.
+   * up to 30 days. A name, which headers show, is a lower-case letter, then such letters, digits, _ and -.
    */
   windows: Lengths;
   /**

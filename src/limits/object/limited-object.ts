@@ -63,7 +63,7 @@ export interface ObjectOptions<Key extends object> {
   load(id: string): Promise<Key | null>;
   /** Writes a ban, which ends at `untilMs` (Unix time), for operators. It must be idempotent: what it throws is tried again. */
   onBan?(id: string, untilMs: number): Promise<void>;
-  /** Writes usage for operators, at most once in USAGE_EVERY_MS. It must be idempotent, as above. */
+  /** Writes usage for operators, first after a minute, then at most once in USAGE_EVERY_MS. It must be idempotent, as above. */
   onUsage?(usage: Usage): Promise<void>;
   /** Is told what has failed: `state_damaged`, `key_not_read`, `ban_not_recorded` or `usage_not_recorded`, with `keyId` and `cause`. */
   log?(event: string, fields: Record<string, unknown>): void;

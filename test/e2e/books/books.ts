@@ -13,10 +13,10 @@ export interface Reader {
 }
 
 /** Where another service has a table. */
-const READERS: Record<string, Reader> = {
-  ada: { name: "Ada", token: "ada.x1", limits: { burst: 60, hour: 1_000 } },
-  bob: { name: "Bob", token: "bob.x2", limits: { burst: 300, hour: 300 } },
-};
+const READERS = new Map<string, Reader>([
+  ["ada", { name: "Ada", token: "ada.x1", limits: { burst: 60, hour: 1_000 } }],
+  ["bob", { name: "Bob", token: "bob.x2", limits: { burst: 300, hour: 300 } }],
+]);
 
 export const POLICY: KeyPolicy<Reader> = {
   windows: { burst: 10, hour: 3_600 },
@@ -24,7 +24,7 @@ export const POLICY: KeyPolicy<Reader> = {
   problemOf: ({ token }, hash) => (token === hash ? undefined : "unknown"),
 };
 
-const load = async (id: string) => READERS[id] ?? null;
+const load = async (id: string) => READERS.get(id) ?? null;
 
 /** Counts the requests of a reader. */
 export class ReaderKey extends limitedObject(DurableObject, () => ({
@@ -42,6 +42,7 @@ const limiter = limits<Reader>({
   credentialOf: (token) => ({ id: token.split(".")[0] ?? "", hash: token }),
   refuse: (c) => c.json({ error: "too many requests" }, 429),
   reject: (c, problem) => c.json({ error: `${problem} key` }, 401, { "WWW-Authenticate": "Bearer" }),
+  onObjectFailure: (_, error) => console.error(error),
 });
 
 export default new Hono()
