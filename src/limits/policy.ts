@@ -32,14 +32,13 @@ export interface Terms {
 /** The limit of each window. Throws if the key has none. */
 export function limitsOf<Key extends object>(policy: KeyPolicy<Key, string>, key: Key): Limits {
   const given = policy.limitsOf(key);
+  const names = Object.keys(policy.windows);
+  if (names.every((name) => given[name] === undefined)) throw new RangeError("the key has no limit");
   const limits: Record<string, number> = {};
-  let hasNone = true;
-  for (const name in policy.windows) {
-    const limit = given[name];
-    if (limit !== undefined) hasNone = false;
-    limits[name] = limit === undefined ? MAX_LIMIT : limit > 0 ? Math.min(Math.floor(limit), MAX_LIMIT) : 0;
+  for (const name of names) {
+    const { [name]: limit = MAX_LIMIT } = given;
+    limits[name] = limit > 0 ? Math.min(Math.floor(limit), MAX_LIMIT) : 0;
   }
-  if (hasNone) throw new RangeError("the key has no limit");
   return limits;
 }
 

@@ -55,8 +55,8 @@ const MAX_SECONDS = DAYS_KEPT * DAY_SECONDS;
 const NAME = /^[a-z][a-z0-9_-]*$/;
 
 /**
- * Windows in which nothing was counted. Throws RangeError if one does not fit. The shortest comes first, lasts 10 s at least, and divides a
- * day; each other one is a multiple of the one before, so that of two full windows the longer one resets last; none lasts more than 30 days.
+ * Windows in which nothing was counted. Throws RangeError if they don't fit (KeyPolicy): each is a multiple of the one before, so that of two
+ * full windows the longer one resets last.
  */
 export function unused(lengths: Lengths): Counts {
   const all = Object.entries(lengths);

@@ -11,7 +11,7 @@ const DAY_MS = 86_400_000;
 const after = (...changes: (Charge & { atMs: number })[]) =>
   daysOf(changes.reduce((all, { atMs, ...change }) => addToTotals(all, COUNTS, atMs, change), NO_TOTALS));
 
-it("the busiest windows of a day have all of their requests, whoever reports them first, however late by a window", () => {
+it("the busiest windows of a day have all of their requests, also those that are reported a window later", () => {
   const byWindow = new Map<string, number>();
   const changes = Array.from({ length: 300 }, (_, index) => {
     // Three requests in each 10 s, of which some are reported up to 10 s later than the next ones.

@@ -42,7 +42,7 @@ export interface KeysOptions<Key extends object, Problem extends string = string
   objectOf(id: string): KeyObject;
   /** Reads a key from the primary. */
   load(id: string): Promise<Key | null>;
-  /** The key and the hash of the secret that a bearer token is, of at most 512 characters; undefined if it is none. Pure: the result is kept. */
+  /** The key and the hash of the secret that a bearer token is; undefined if it is none. Not asked of a token longer than MAX_TOKEN_LENGTH. Pure: the result is kept. */
   credentialOf(token: string): Credential | undefined;
 }
 
