@@ -1,25 +1,15 @@
 // npm run package: packs the client package as npm publishes it, and checks the archive. publint checks that package.json and the
 // files fit each other, Are The Types Wrong that imports and require find declarations that fit the code.
 
-import { execSync } from "node:child_process";
-import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { checkPackage, createPackageFromTarballData } from "@arethetypeswrong/core";
 import { publint } from "publint";
 import { formatMessage } from "publint/utils";
+import { buildClient, packClient } from "./client-files.ts";
 
-const folder = await mkdtemp(join(tmpdir(), "petstore-client-"));
-try {
-  // It is built first, by its own script: .npmrc forbids those of packages.
-  const command = "npm pack ./client --ignore-scripts=false --loglevel=error --pack-destination";
-  execSync(`${command} "${folder}"`, { stdio: "pipe" });
-  const [file = ""] = await readdir(folder);
-  const problems = await findProblems(new Uint8Array(await readFile(join(folder, file))));
-  if (problems.length > 0) throw new Error(`the client package has problems:\n${problems.join("\n")}`);
-} finally {
-  await rm(folder, { recursive: true });
-}
+await buildClient();
+const { archive } = await packClient();
+const problems = await findProblems(new Uint8Array(archive));
+if (problems.length > 0) throw new Error(`the client package has problems:\n${problems.join("\n")}`);
 
 async function findProblems(tarball: Uint8Array<ArrayBuffer>): Promise<string[]> {
   const { messages, pkg } = await publint({ pack: { tarball: tarball.buffer } });
