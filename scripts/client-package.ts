@@ -4,9 +4,8 @@
 import { checkPackage, createPackageFromTarballData } from "@arethetypeswrong/core";
 import { publint } from "publint";
 import { formatMessage } from "publint/utils";
-import { buildClient, packClient } from "./client-files.ts";
+import { packClient } from "./client-files.ts";
 
-await buildClient();
 const { archive } = await packClient();
 const problems = await findProblems(new Uint8Array(archive));
 if (problems.length > 0) throw new Error(`the client package has problems:\n${problems.join("\n")}`);

@@ -2,7 +2,7 @@
 
 /** A pet to add. Unknown fields are ignored. */
 export type NewPet = {
-    /** Name of the pet. It is stored as sent: neither trimmed nor normalised. */
+    /** Name of the pet: well-formed Unicode without U+0000. It is stored as sent, neither trimmed nor normalised. */
     name: string;
     /** Category of the pet: any 64-bit integer. */
     categoryId: bigint;
@@ -12,7 +12,7 @@ export type NewPet = {
 export type Pet = {
     /** ID of the pet. IDs are never reused. */
     id: bigint;
-    /** Name of the pet. It is stored as sent: neither trimmed nor normalised. */
+    /** Name of the pet: well-formed Unicode without U+0000. It is stored as sent, neither trimmed nor normalised. */
     name: string;
     /** Category of the pet: any 64-bit integer. */
     categoryId: bigint;

@@ -6,9 +6,9 @@ import { INTERFACE_VERSION } from "../http/version.ts";
 import { SECRET_LENGTH, SECRET_PREFIX } from "../keys/secret-format.ts";
 import { ERROR_MESSAGES } from "./error-examples.ts";
 import { ALLOW, HEADERS } from "./headers.ts";
+import { codeSamples, type Sample } from "./inputs.ts";
 import { DESCRIPTIONS, type Description } from "./operations.ts";
 import { ALWAYS_POSSIBLE, errorExample, failure, SHARED_RESPONSES } from "./responses.ts";
-import { SAMPLES, type Sample } from "./samples.ts";
 import { componentSchemas } from "./schemas.ts";
 
 const wrongMethod = failure({
@@ -74,7 +74,8 @@ function paths() {
   const paths: Record<string, Record<string, DocumentedOperation>> = {};
   for (const id of OPERATION_IDS) {
     const { method, path } = OPERATIONS[id];
-    const operation = { operationId: id, "x-codeSamples": SAMPLES[id], ...DESCRIPTIONS[id] };
+    const description: Description = DESCRIPTIONS[id];
+    const operation = { operationId: id, "x-codeSamples": codeSamples(id, description), ...description };
     paths[path] = { ...paths[path], [method]: operation };
   }
   return paths;

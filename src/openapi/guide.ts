@@ -1,5 +1,6 @@
 // Fills in the placeholders of the guide, src/openapi/guide.md, from the constants that the service uses, and those of the pages.
 
+import { VERSION } from "../../client/src/version.ts";
 import { ERROR_STATUS, type ErrorCode } from "../http/errors.ts";
 import { HEADER } from "../http/header-names.ts";
 import { ID_LENGTH } from "../http/request-context.ts";
@@ -18,10 +19,9 @@ import {
 import { DEPRECATED_AT, REMOVED_AT } from "../pets/deprecation.ts";
 import { RETENTION_MS } from "../pets/idempotency.ts";
 import { PageQuery } from "../pets/schema.ts";
-import { PLACEHOLDERS } from "../site/reference/sample.ts";
+import { PLACEHOLDERS } from "../site/reference/samples.ts";
 import { allMessages } from "./error-examples.ts";
 import { meaning } from "./errors.ts";
-import { LIST_WITH_CLIENT } from "./samples.ts";
 import { toJsonSchema } from "./schemas.ts";
 
 const { limit } = toJsonSchema(PageQuery).properties ?? {};
@@ -34,7 +34,7 @@ const VALUES: Record<string, string> = {
   defaultLimit: `${limit?.default}`,
   // The document does not know its own origin.
   origin: PLACEHOLDERS.origin,
-  clientSample: LIST_WITH_CLIENT,
+  clientVersion: VERSION,
   keyChangeSeconds: `${KEY_MS / 1000}`,
   anonymousPerMinute: `${REQUESTS_PER_MINUTE}`,
   daysKept: `${DAYS_KEPT}`,

@@ -33,9 +33,16 @@ export interface Description {
   requestBody?: {
     required: boolean;
     description: string;
-    content: { "application/json": { schema: JsonSchema } };
+    content: { "application/json": { schema: JsonSchema; examples: Record<string, BodyExample> } };
   };
   responses: Record<number, Response | { $ref: string }>;
+  deprecated?: boolean;
+}
+
+/** The example of a body, as an object. */
+interface BodyExample {
+  summary: string;
+  value: Record<string, unknown>;
 }
 
 interface Parameter {

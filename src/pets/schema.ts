@@ -19,7 +19,8 @@ export const NewPet = z.object(
       z.refine((name) => name.isWellFormed() && !name.includes("\0"), FIELD_PROBLEMS.unicode),
       // JSON Schema counts code points; zod's length checks count UTF-16 code units.
       z.meta({
-        description: "Name of the pet. It is stored as sent: neither trimmed nor normalised.",
+        description:
+          "Name of the pet: well-formed Unicode without U+0000. It is stored as sent, neither trimmed nor normalised.",
         minLength: 1,
         maxLength: MAX_NAME_CODE_POINTS,
         pattern: "^[^\\u0000]*$",

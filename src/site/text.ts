@@ -7,7 +7,8 @@ export function errorText(status: number, body: string): string {
   return `${capitalize(message)}.`;
 }
 
-export const UNREACHABLE = "The service can't be reached. Check your connection and try again.";
+export const UNREACHABLE =
+  "The service can't be reached: the network or something before the service failed, or the browser blocks the request.";
 
 /** The fields of an error's body, which may be something else than the service's. */
 export function errorIn(body: string): { code?: unknown; message?: unknown } {

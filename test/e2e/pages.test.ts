@@ -1,31 +1,23 @@
-// The static assets as served, and both pages in a browser against the service. Tests of the reference page share one page, and each
-// begins with an empty key field. Texts and charts alone: test/unit/site.test.ts.
+// The static assets as served, and the usage page in a browser against the service. The reference page: reference.test.ts. Texts and charts
+// alone: test/unit/site.test.ts.
 
 import { existsSync } from "node:fs";
-import { readFile, writeFile } from "node:fs/promises";
-import { createRequire } from "node:module";
+import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { gunzipSync, gzipSync } from "node:zlib";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
+import { VERSION } from "../../client/src/version.ts";
 import { HEADER } from "../../src/http/header-names.ts";
-import { OPERATION_IDS } from "../../src/http/operations.ts";
-import { newKeyId, newSecret } from "../../src/keys/secret.ts";
 import { openApiDocument } from "../../src/openapi/document.ts";
-import { REMEDIES } from "../../src/openapi/errors.ts";
 import { EXAMPLE_USAGE } from "../../src/openapi/examples.ts";
 import { fillGuide } from "../../src/openapi/guide.ts";
 import { guideAsHtml } from "../../src/openapi/html.ts";
 import { MALFORMED_KEY } from "../../src/site/key.ts";
 import { UNREACHABLE } from "../../src/site/text.ts";
-import {
-  answerUsage,
-  CHROMIUM,
-  EXAMPLE_MS,
-  keyField,
-  newPage,
-  openBrowser,
-  openOperation,
-} from "../support/e2e/browser.ts";
-import { runScript } from "../support/e2e/petstore.ts";
+import { answerUsage, CHROMIUM, EXAMPLE_MS, keyField, openBrowser } from "../support/e2e/browser.ts";
+import { expectUsable, pageOpener } from "../support/e2e/pages.ts";
+import { copyProject, runProcess, runScript } from "../support/e2e/petstore.ts";
 import { sharedPetstore } from "../support/e2e/shared-petstore.ts";
 import { refusedBy } from "../support/key-record.ts";
 
@@ -47,51 +39,7 @@ beforeAll(async () => {
 
 afterAll(() => browser?.close());
 
-/** Errors on the console of a page, and requests to other origins. */
-const problems: string[] = [];
-
-afterEach(() => expect(problems.splice(0)).toEqual([]));
-
-/** Opens a page with a clock of its own. `prepare` runs before the page is loaded. */
-async function open(path: string, prepare: (page: Page) => unknown = () => {}): Promise<Page> {
-  const permissions = ["clipboard-read", "clipboard-write"];
-  const page = await newPage(browser, { timezoneId: "UTC", permissions });
-  await prepare(page);
-  page.on("pageerror", ({ message }) => void problems.push(message));
-  page.on("console", (message) => {
-    // The browser also reports responses with an error status.
-    const isStatus = message.text().startsWith("Failed to load resource");
-    if (message.type() === "error" && !isStatus) problems.push(message.text());
-  });
-  page.on("request", (request) => {
-    const url = request.url();
-    if (!url.startsWith(`${origin}/`) && !url.startsWith("data:")) problems.push(`request to ${url}`);
-  });
-  await page.goto(origin + path);
-  return page;
-}
-
-/** The page fits into narrow windows, and axe-core finds nothing, in both colour schemes. */
-async function expectUsable(page: Page): Promise<void> {
-  for (const width of [320, 600, 1280]) {
-    await page.setViewportSize({ width, height: 800 });
-    const gauges = "[...document.querySelectorAll('.gauge')]";
-    const isWide = `${gauges}.some((each) => each.scrollWidth > each.clientWidth)`;
-    expect(await page.evaluate(`document.documentElement.scrollWidth > ${width} || ${isWide}`)).toBe(false);
-  }
-  await page.evaluate(await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8"));
-  for (const [colorScheme, options] of [
-    ["light", "{}"],
-    ["dark", "{ runOnly: 'color-contrast' }"],
-  ] as const) {
-    await page.emulateMedia({ colorScheme });
-    // The page follows before the next frame; then colours change in transitions.
-    const transitions = "Promise.allSettled(document.getAnimations().map(({ finished }) => finished))";
-    await page.evaluate(`new Promise(requestAnimationFrame).then(() => ${transitions}).then(() => {})`);
-    const found = "violations.map(({ id, nodes }) => id + ': ' + nodes.map(({ target }) => target))";
-    expect(await page.evaluate(`axe.run(${options}).then(({ violations }) => ${found})`)).toEqual([]);
-  }
-}
+const open = pageOpener(petstore, () => browser);
 
 it("/openapi.json is the generated document with the guide", async () => {
   const response = await fetch(`${origin}/openapi.json`);
@@ -139,10 +87,45 @@ it("/llms.txt has the format of llmstxt.org: lists of links in its sections", as
   for (const section of sections) expect(section).toMatch(/^\n(- \[[^\]]+\]\([^)]+\): .+\n)+\n?$/);
 });
 
+it("the client has a name that stays, and the one of its version", async () => {
+  const [latest, ofVersion] = await Promise.all(
+    ["petstore-client", `petstore-client-${VERSION}`].map(async (name) => {
+      const response = await fetch(`${origin}/${name}.tgz`);
+      expect(response.status).toBe(200);
+      return Buffer.from(await response.arrayBuffer());
+    }),
+  );
+  expect(latest).toEqual(ofVersion);
+});
+
+it("earlier versions of the client stay, and a published version can't change", async () => {
+  const project = await copyProject();
+  onTestFinished(() => rm(project, { recursive: true }));
+  const releases = join(project, "client/releases");
+  const buildThere = () =>
+    runProcess(process.execPath, ["--disable-warning=ExperimentalWarning", "scripts/build.ts"], {}, project);
+  const published = await readFile(`dist/petstore-client-${VERSION}.tgz`);
+  await mkdir(releases);
+  await writeFile(join(releases, "petstore-client-0.1.0.tgz"), "earlier");
+  // Compressed by something else.
+  const same = gzipSync(gunzipSync(published), { level: 1 });
+  await writeFile(join(releases, `petstore-client-${VERSION}.tgz`), same);
+  expect(await buildThere()).toMatchObject({ exitCode: 0 });
+  const built = (name: string) => readFile(join(project, `dist/petstore-client${name}.tgz`));
+  expect(`${await built("-0.1.0")}`).toBe("earlier");
+  expect([await built(`-${VERSION}`), await built("")]).toEqual([same, same]);
+
+  await writeFile(join(project, "client/LICENSE"), "another");
+  expect(await buildThere()).toMatchObject({
+    exitCode: 1,
+    stderr: expect.stringContaining("was published with other files: give client/package.json a new version"),
+  });
+});
+
 it("npm run build removes the files of earlier builds", async () => {
-  await writeFile("dist/viewer-0.0.0.js", "old");
+  await writeFile("dist/earlier.js", "old");
   expect(await runScript("scripts/build.ts", [])).toEqual({ exitCode: 0, stdout: "", stderr: "" });
-  expect([existsSync("dist/viewer-0.0.0.js"), existsSync("dist/openapi.json")]).toEqual([false, true]);
+  expect([existsSync("dist/earlier.js"), existsSync("dist/openapi.json")]).toEqual([false, true]);
 });
 
 describe("the pages", () => {
@@ -171,296 +154,6 @@ describe("the pages", () => {
       expect(nav).toContain(`<a href="/${file}">${file}</a>`);
     // Only the reference has the guide.
     expect(page.includes('<link rel="alternate" href="/guide.md" type="text/markdown">')).toBe(path === "/");
-  });
-
-  it("load the viewer from a versioned path that browsers may cache forever", async () => {
-    const [, script = ""] = (await (await fetch(origin)).text()).match(/src="(\/viewer-[^"]*)"/) ?? [];
-    expect(script).toMatch(/^\/viewer-\d+\.\d+\.\d+\//);
-    const { headers } = await fetch(origin + script);
-    expect(headers.get("Cache-Control")).toBe("public, max-age=31536000, immutable");
-  });
-
-  it("are readable without JavaScript", async () => {
-    const page = await (await fetch(origin)).text();
-    const all = (pattern: RegExp) => [...page.matchAll(pattern)].map(([, found]) => found);
-    expect(page).toContain('<li id="/Pets/getPet"><code>GET /v1/pets/{petId}</code> Get a pet</li>');
-    expect(page).toMatch(/<noscript>.*needs JavaScript.*<\/noscript>/);
-    const ids = all(/<(?:h[2-6]|li) id="(.*?)"/g);
-    expect(all(/<li>\s*<a href="#(.*?)"/g)).toEqual(ids);
-    expect(ids).toEqual(expect.arrayContaining(["/Usage/getUsage", "rate-limits", "changes"]));
-    expect(page).toMatch(/<details>\n<summary>1\.0\.0 .*<\/summary>\s*<ul>\s*<li>List pets in pages/);
-  });
-});
-
-/** Lists pets from the reference page with a key, and returns the summary of the response. */
-async function listPets(page: Page, secret: string): Promise<string | null> {
-  await keyField(page).fill(secret);
-  const { operation, execute } = await openOperation(page, "listPets");
-  await execute.click();
-  return operation.locator(".explanation").textContent();
-}
-
-describe.skipIf(CHROMIUM === undefined)("the reference page", () => {
-  let page: Page;
-
-  beforeAll(async () => {
-    page = await open("/");
-  });
-
-  // This hides all responses.
-  beforeEach(() => keyField(page).fill(""));
-
-  afterEach(() => page.unrouteAll());
-
-  it("shows stored pets as text, also HTML, with exact integers", async () => {
-    const name = `<script>document.title = 'mine'</script><img src='x' onerror='document.title = "mine"'>`;
-    await keyField(page).fill(key);
-    const { operation, execute } = await openOperation(page, "createPet");
-    const categoryId = "-9223372036854775807";
-    const body = `{"name":${JSON.stringify(name)},"categoryId":${categoryId}}`;
-    await operation.getByLabel("Request body").fill(body);
-    const shown = operation.locator("pre.body");
-    const send = async () => {
-      await execute.click();
-      return (await shown.textContent()) ?? "";
-    };
-    let text = await send();
-    // On a machine that stalls, wrangler's proxy loses the connection of a POST, which it does not repeat by itself.
-    while (text.includes("Network connection lost")) text = await send();
-    expect(text).toContain(`"categoryId": ${categoryId}`);
-    expect(JSON.parse(text)).toMatchObject({ name });
-    expect(await shown.locator("*").count()).toBe(0);
-    expect(await page.title()).not.toBe("mine");
-
-    const get = await openOperation(page, "getPet");
-    await get.operation.getByRole("textbox", { name: "petId" }).fill("9223372036854775807");
-    const sent = page.waitForRequest("**/v1/pets/9223372036854775807");
-    await get.execute.click();
-    await sent;
-    await get.operation.locator(".explanation").waitFor();
-    await get.operation.getByRole("button", { name: "Clear" }).click();
-  });
-
-  it("explains each response, and shows the headers", async () => {
-    const failures = page.locator(".explanation.failed");
-    for (const [secret, problem, hints] of [
-      ["", "Enter an API key above.", []],
-      [newSecret(newKeyId()), "Invalid API key.", [REMEDIES.unauthorized]],
-      ["pet_„quoted“", MALFORMED_KEY, []],
-    ] as const) {
-      expect(await listPets(page, secret)).toContain(problem);
-      expect(await failures.count()).toBe(1);
-      expect(await failures.locator(".hint").allTextContents()).toEqual(hints);
-    }
-    expect(await listPets(page, key)).toMatch(
-      /^Done\. \d+ of 1000 requests left until \d\d:\d\d:\d\d UTC\.$/,
-    );
-    expect(await failures.count()).toBe(0);
-    const headers = await page.locator(".live-responses-table .headerline").allTextContents();
-    expect(headers.map((line) => line.trim())).toContain(
-      'ratelimit-policy: "minute";q=1000;w=60, "day";q=100000;w=86400',
-    );
-    await page.route("**/v1/pets?*", (route) => route.abort());
-    expect(await listPets(page, key)).toBe(UNREACHABLE);
-  });
-
-  it("sends invalid parameters, and no examples of parameters", async () => {
-    const { operation } = await openOperation(page, "createPet");
-    expect(await operation.getByRole("textbox", { name: HEADER.idempotencyKey }).inputValue()).toBe("");
-    await openOperation(page, "listPets");
-    const limit = page.getByLabel("limit", { exact: true });
-    onTestFinished(() => limit.fill("20"));
-    await limit.fill("0");
-    const sent = page.waitForRequest("**/v1/pets*");
-    expect(await listPets(page, key)).toContain("Limit: must be an integer from 1 to 100.");
-    expect(new URL((await sent).url()).search).toBe("?limit=0");
-  });
-
-  it("hides a response while the next one is pending, and if the key is forgotten on another page or cleared meanwhile", async () => {
-    await listPets(page, key);
-    const { operation, execute } = await openOperation(page, "listPets");
-    const explanation = operation.locator(".explanation");
-    await page.evaluate(
-      `sessionStorage.clear(); dispatchEvent(new PageTransitionEvent("pageshow", { persisted: true }))`,
-    );
-    await explanation.waitFor({ state: "detached" });
-
-    await listPets(page, key);
-    const answer = Promise.withResolvers<void>();
-    await page.route("**/v1/pets?*", async (route) => {
-      await answer.promise;
-      await route.continue();
-    });
-    await execute.click();
-    await explanation.waitFor({ state: "detached" });
-    await keyField(page).fill("");
-    answer.resolve();
-    // Swagger UI has got the response.
-    await operation.locator(".responses-inner h4").first().waitFor();
-    expect(await page.locator(".explanation, pre.body").count()).toBe(0);
-  });
-
-  const sampleOf = (operation: string) => page.locator(`#sample-${operation}`);
-
-  it("has samples with the reader's address and key, masked where shown and whole where copied", async () => {
-    const { operation, execute } = await openOperation(page, "createPet");
-    await operation.getByText("curl", { exact: true }).click();
-    const text = async () => (await sampleOf("createPet").textContent()) ?? "";
-    const ofPlaceholders = `"${origin}/v1/pets" -H "Authorization: Bearer YOUR_API_KEY"`;
-    expect(await text()).toContain(ofPlaceholders);
-    await keyField(page).fill(key);
-    const address = page.getByLabel("Address in samples");
-    await address.fill("https://pets.example:8443/");
-    const masked = `"https://pets.example:8443/v1/pets" -H "Authorization: Bearer pet_…${key.slice(-4)}"`;
-    expect(await text()).toContain(masked);
-    // To this service, which the observer of requests in `open` checks.
-    await execute.click();
-    await operation.locator("pre.body").waitFor();
-    expect(await page.content()).not.toContain(key);
-
-    const copied = () => page.evaluate<string>("navigator.clipboard.readText()");
-    const whole = (await text()).replace(/pet_…..../, key);
-    const copy = operation.locator(".copy");
-    await copy.click();
-    await operation.getByRole("status").getByText("Copied").waitFor();
-    expect(await copied()).toBe(whole);
-    await page.evaluate(`navigator.clipboard.writeText("").then(() => {
-      navigator.clipboard.writeText = () => Promise.reject(new Error("denied")) })`);
-    await copy.click();
-    await operation.getByRole("status").getByText("Selected").waitFor();
-    await page.keyboard.press("ControlOrMeta+c");
-    expect(await copied()).toBe(whole);
-
-    await address.fill("javascript:alert(1)");
-    expect(await address.getAttribute("aria-invalid")).toBe("true");
-    await keyField(page).fill("pet_short");
-    expect(await text()).toContain(ofPlaceholders);
-  });
-
-  it("has samples in the language chosen last, for all operations and after a reload", async () => {
-    const { operation } = await openOperation(page, "createPet");
-    await openOperation(page, "listPets");
-    await operation.getByText("curl", { exact: true }).click();
-    const chosen: (string | null)[] = [];
-    for (const press of ["ArrowRight", "ArrowRight", "ArrowRight", "ArrowLeft"]) {
-      await page.keyboard.press(press);
-      chosen.push(await page.locator("label:has(:focus:checked)").textContent());
-    }
-    expect(chosen).toEqual(["TypeScript", "Python", "curl", "Python"]);
-    expect(await sampleOf("listPets").textContent()).toContain("import requests");
-    await operation.getByText("TypeScript", { exact: true }).click();
-    await page.reload();
-    await openOperation(page, "listPets");
-    const sample = page.getByRole("group", { name: "TypeScript sample" });
-    expect(await sample.textContent()).toContain("petstore.pets.list()");
-  });
-
-  it("shows the focus of the keyboard on every control of an operation", async () => {
-    const { operation } = await openOperation(page, "createPet");
-    await operation.locator(".opblock-summary-control").focus();
-    const controls: string[] = [];
-    for (let each = ""; each !== "outside"; controls.push(each)) {
-      await page.keyboard.press("Tab");
-      each = await page.evaluate<string>(`(() => {
-        const control = document.activeElement;
-        if (!control.closest("#operations-Pets-createPet")) return "outside";
-        // A radio button is invisible, and its label shows the focus.
-        const shown = control.type === "radio" ? control.parentElement : control;
-        return getComputedStyle(shown).outlineStyle === "none" ? control.outerHTML : "visible";
-      })()`);
-    }
-    expect([...new Set(controls)]).toEqual(["visible", "outside"]);
-  });
-
-  it("fits into narrow windows with a long name, follows the system's colour scheme, and is accessible", async () => {
-    const page = await open("/");
-    await keyField(page).fill(key);
-    const { operation, execute } = await openOperation(page, "createPet");
-    // Swagger UI would show more buttons for a changed body.
-    await operation.getByLabel("Request body").fill(`{"name":"${"n".repeat(255)}","categoryId":1}`);
-    await execute.click();
-    await operation.locator("pre.body").waitFor();
-    await operation.getByRole("region", { name: "Responses: Add a pet" }).waitFor();
-    await expectUsable(page);
-    // One operation at a time: Swagger UI gives the parts of all operations the same labels.
-    await operation.locator(".opblock-summary-control").click();
-    expect(await listPets(page, newSecret(newKeyId()))).toContain("Invalid API key.");
-    await page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true");
-    // A schema with a name, and one without.
-    for (const tab of (await page.getByRole("tab", { name: "Schema" }).all()).slice(0, 2)) await tab.click();
-    await expectUsable(page);
-    await page.locator("#operations-Pets-listPets .opblock-summary-control").click();
-    // Its example scrolls.
-    await page.locator("#operations-Usage-getUsage .opblock-summary-control").click();
-    await page.locator("#operations-Usage-getUsage pre.example").first().waitFor();
-    await expectUsable(page);
-    const background = "getComputedStyle(document.querySelector('.opblock')).backgroundColor";
-    const ofCard = "getComputedStyle(document.querySelector('#key-form')).backgroundColor";
-    expect(await page.evaluate(background)).toBe(await page.evaluate(ofCard));
-  });
-});
-
-describe.skipIf(CHROMIUM === undefined)("the reference page with another URL or script", () => {
-  it("keeps the linked part at the top until the user acts, marks it in the contents, and ignores configuration in its URL", async () => {
-    const elsewhere = encodeURIComponent("https://petstore.example/other.json");
-    const markup = encodeURIComponent("<img src=x onerror=alert(1)>");
-    const query = `url=${elsewhere}&configUrl=${elsewhere}&persistAuthorization=true&name=${markup}`;
-    const page = await open(`/?${query}#/Usage/getUsage`);
-    // As in browsers without scroll anchoring.
-    await page.evaluate("document.documentElement.style.overflowAnchor = 'none'");
-    const current = page.locator(".contents [aria-current]");
-    const expectAtTop = async (id: string, entry: string) => {
-      await page.evaluate(`new Promise((resolve) => {
-        const check = () => {
-          const { top } = document.getElementById("${id}")?.getBoundingClientRect() ?? {};
-          // Where a fragment scrolls to.
-          if (Math.round(top) === 16) resolve();
-          else requestAnimationFrame(check);
-        };
-        check();
-      })`);
-      await current.getByText(entry, { exact: true }).waitFor();
-      expect(await current.count()).toBe(1);
-    };
-    const growAbove = (pixels: number) => `
-      document.querySelector(".opblock-tag-section").style.paddingTop = "${pixels}px";
-      new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))`;
-    await page.locator("#operations-Usage-getUsage .execute").waitFor();
-    await expectAtTop("/Usage/getUsage", "Get the usage of the key");
-    await page.evaluate(growAbove(270));
-    await expectAtTop("/Usage/getUsage", "Get the usage of the key");
-    expect(await page.locator(".opblock").count()).toBe(OPERATION_IDS.length);
-
-    const link = page.getByRole("link", { name: "Link to createPet" });
-    for (const _ of ["another fragment", "the same fragment"]) {
-      await link.click();
-      await page.locator("#operations-Pets-createPet .execute").waitFor();
-      await expectAtTop("/Pets/createPet", "Add a pet");
-      await page.locator("#operations-Pets-createPet .opblock-summary-control").click();
-    }
-    expect(new URL(page.url()).hash).toBe("#/Pets/createPet");
-    await page.evaluate(`location.hash = "#/${markup}/${markup}"`);
-    expect(await page.content()).not.toContain("onerror");
-    const scrolled = await page.evaluate("scrollBy(0, 50); scrollY");
-    await page.evaluate(growAbove(90));
-    expect(await page.evaluate("scrollY")).toBe(scrolled);
-
-    // A short section, and the last one.
-    for (const entry of ["Deprecation", "Changes"]) {
-      await page.getByRole("link", { name: entry, exact: true }).click();
-      await expectAtTop(entry.toLowerCase(), entry);
-    }
-    await page.evaluate("scrollTo(0, 0)");
-    await current.getByText("Operations").waitFor();
-  });
-
-  it("reports a console that can't be loaded, and shows everything else", async () => {
-    const page = await open("/", (each) => each.route("**/swagger-ui-bundle.js", (route) => route.abort()));
-    expect(await page.getByRole("alert").textContent()).toContain("The console can't be loaded.");
-    expect(await page.locator(".operations li").count()).toBe(OPERATION_IDS.length);
-    const [first] = await page.locator(".guide pre").allTextContents();
-    expect(first).toContain(`curl -i ${origin}/v1/pets`);
-    expect(await page.locator(".guide code").getByText("petstore.example").count()).toBe(0);
   });
 });
 

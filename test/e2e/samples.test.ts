@@ -1,33 +1,35 @@
-// The code samples of the published document: each runs as it stands against the service, with only its placeholders filled in. Also
-// a client with types that are generated from the document.
+// The code samples of the published document and of the console: each runs as it stands against the service. Also a client with types that are generated from the document.
 
 import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import openapiTS, { astToString } from "openapi-typescript";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, assert, beforeAll, describe, expect, it } from "vitest";
 import { Petstore } from "../../client/src/index.ts";
 import { OPERATION_IDS, type OperationId } from "../../src/http/operations.ts";
 import { openApiDocument } from "../../src/openapi/document.ts";
-import { SAMPLES } from "../../src/openapi/samples.ts";
-import { fillSample, PLACEHOLDERS } from "../../src/site/reference/sample.ts";
+import { fillGuide } from "../../src/openapi/guide.ts";
+import { codeSamples, consoleOperation } from "../../src/openapi/inputs.ts";
+import { DESCRIPTIONS } from "../../src/openapi/operations.ts";
+import type { Values } from "../../src/site/reference/operation.ts";
+import { LANGUAGES, type Language, PLACEHOLDERS, sampleOf } from "../../src/site/reference/samples.ts";
 import { runProcess, runScript } from "../support/e2e/petstore.ts";
 import { sharedPetstore } from "../support/e2e/shared-petstore.ts";
 import { PATIENT } from "../support/hang.ts";
 
-/** What runs a file, and what it needs. */
-const LANGUAGES = [
-  { lang: "Shell", program: "sh", needs: ["curl", "--version"] },
-  { lang: "TypeScript", program: process.execPath, needs: [process.execPath, "--version"] },
-  { lang: "Python", program: "python3", needs: ["python3", "-c", "import requests"] },
-];
+/** What runs a file of each language, and what it needs. */
+const RUNNERS: Record<Language, { program: string; needs: string[] }> = {
+  curl: { program: "sh", needs: ["curl", "--version"] },
+  TypeScript: { program: process.execPath, needs: [process.execPath, "--version"] },
+  Python: { program: "python3", needs: ["python3", "-c", "import requests"] },
+};
 
-const missing = new Set<string>();
-for (const { lang, needs } of LANGUAGES) {
-  const [program = "", ...args] = needs;
+const missing = new Set<Language>();
+for (const language of LANGUAGES) {
+  const [program = "", ...args] = RUNNERS[language].needs;
   if ((await runProcess(program, args)).exitCode === 0) continue;
-  missing.add(lang);
-  process.stderr.write(`${needs.join(" ")} fails: skipping the samples for ${lang}.\n`);
+  missing.add(language);
+  process.stderr.write(`${RUNNERS[language].needs.join(" ")} fails: skipping the samples for ${language}.\n`);
 }
 
 const petstore = sharedPetstore();
@@ -54,50 +56,104 @@ beforeAll(async () => {
 
 afterAll(() => rm(folder, { recursive: true }));
 
-/** The file of a sample, about another pet than the first. Without a key, its placeholder stays. */
-async function write(lang: string, operation: OperationId, key = "", petId = 1n): Promise<string> {
-  const { source = "" } = SAMPLES[operation].find((sample) => sample.lang === lang) ?? {};
-  const file = join(folder, `${operation}.${lang === "TypeScript" ? "ts" : lang}`);
-  const filled = fillSample(source, { origin: petstore.origin, key });
-  await writeFile(file, filled.replace(/(?<=\/pets\/)1\b|\b1(?=n\b)/g, `${petId}`));
-  return file;
+/** Writes a program into a file, and runs it. */
+async function run(language: Language, name: string, source: string) {
+  const file = join(folder, `${name}.${language === "TypeScript" ? "ts" : language}`);
+  await writeFile(file, source);
+  return runProcess(RUNNERS[language].program, [file]);
 }
 
-// curl -i shows the error instead, and the client throws it.
-it.skipIf(missing.has("Python")).each(OPERATION_IDS)("the Python of %s fails without a key", async (id) => {
-  const { exitCode, stderr } = await runProcess("python3", [await write("Python", id)]);
-  expect([exitCode, stderr]).toEqual([1, expect.stringContaining("401")]);
+/** What the document publishes, with this address and this key. */
+function published(language: Language, id: OperationId, apiKey: string): string {
+  const { source } =
+    codeSamples(id, DESCRIPTIONS[id]).find(({ label }) => label === language) ?? assert.fail();
+  return source.replaceAll(PLACEHOLDERS.origin, petstore.origin).replaceAll(PLACEHOLDERS.key, apiKey);
+}
+
+const sample = (language: Language, id: OperationId, values: Values) =>
+  sampleOf(consoleOperation(id, DESCRIPTIONS[id]), language, { origin: petstore.origin, key }, values);
+
+/** The loop of the guide. */
+async function pagination(apiKey: string): Promise<string> {
+  const guide = fillGuide(await readFile("src/openapi/guide.md", "utf8"));
+  const [, source = ""] = guide.match(/```python\n(.*?)```/s) ?? [];
+  return source.replaceAll(PLACEHOLDERS.origin, petstore.origin).replaceAll(PLACEHOLDERS.key, apiKey);
+}
+
+describe.each(LANGUAGES.filter((language) => !missing.has(language)))("%s", (language) => {
+  it.each(OPERATION_IDS)("the published sample of %s works", async (id) => {
+    const { exitCode, stderr } = await run(language, id, published(language, id, key));
+    expect([exitCode, stderr.match(/error/i)]).toEqual([0, null]);
+  });
+
+  it("sends each value of a pet as it is, whatever its language makes of it", async () => {
+    const name = `O'Hara's "\\n" $(id) \`id\` %s \\ é😀 !!\t`;
+    const values = {
+      name,
+      categoryId: "-9223372036854775808",
+      status: "sold",
+      "Idempotency-Key": `"${language}'s"`,
+    };
+    const { exitCode, stdout, stderr } = await run(
+      language,
+      "createPet",
+      sample(language, "createPet", values),
+    );
+    expect(exitCode, stderr).toBe(0);
+    const [, id = ""] = stdout.match(/\bid\W+(\d+)/) ?? [];
+    const pet = await pets.get(BigInt(id));
+    expect(pet).toEqual({ id: BigInt(id), name, categoryId: -9223372036854775808n, status: "sold" });
+    // A request with the same Idempotency-Key and body: the key was sent as it is, too.
+    const again = await pets.create(pet, { idempotencyKey: values["Idempotency-Key"] });
+    expect(again).toEqual(pet);
+  });
+
+  it("sends each parameter", async () => {
+    for (const name of ["Ada", "Bo"]) await pets.create({ name, categoryId: 1n, status: "pending" });
+    const { next } = await pets.list({ limit: 1, status: "pending" });
+    const values = { limit: "1", status: "pending", cursor: next?.cursor ?? "", Prefer: "server-timing" };
+    const { stdout } = await run(language, "listPets", sample(language, "listPets", values));
+    const { pets: expected } = await pets.list(next);
+    const [pet = assert.fail()] = expected;
+    expect([stdout.match(/\bid\W+\d+/g)?.length, stdout]).toEqual([
+      1,
+      expect.stringMatching(new RegExp(`\\bid\\W+${pet.id}\\D`)),
+    ]);
+    const { stdout: got } = await run(language, "getPet", sample(language, "getPet", { petId: `${pet.id}` }));
+    expect(got).toMatch(new RegExp(`\\bid\\W+${pet.id}\\D`));
+  });
+
+  it("ends and says why when the day is used up", async () => {
+    const { key: used } = await petstore.newKey("enterprise", { day: 1 });
+    await petstore.call("/v1/pets", used);
+    for (const id of OPERATION_IDS.filter((each) => each !== "getUsage")) {
+      const { exitCode, stdout, stderr } = await run(language, id, published(language, id, used));
+      expect([exitCode, stdout + stderr]).toEqual([
+        language === "curl" ? 0 : 1,
+        expect.stringContaining("limit of 1 requests per day exceeded"),
+      ]);
+    }
+  });
 });
 
-/** What the sample of each operation must have printed or done. */
-const CHECKS: Record<OperationId, (printed: string, lang: string, petId: bigint) => unknown> = {
-  listPets(printed, lang) {
-    if (lang !== "Shell") return expect(printed.match(/Sample \d+/g)?.sort()).toEqual(NAMES);
-    expect(printed.match(/"id":/g)).toHaveLength(100);
-    expect(printed).toContain('rel="next"');
-  },
-  async createPet(printed) {
-    const [, id] = printed.match(/\bid\W+(\d+)n?,.*categoryId\W+9223372036854775807\D/s) ?? [];
-    const fields = '"name":"Zoë","categoryId":9223372036854775807,"status":"available"';
-    expect(await (await petstore.call(`/v1/pets/${id}`, key)).text()).toBe(`{"id":${id},${fields}}`);
-  },
-  getPet: (printed, _, petId) => expect(printed).toMatch(new RegExp(`\\bid\\W+${petId}\\D`)),
-  // What is left of 1,000 and of 100,000 requests.
-  getUsage: (printed) => expect(printed).toMatch(/business.*\b(1000|\d{3})\b.*\b99\d{3}\b/s),
-};
+describe.skipIf(missing.has("Python"))("the loop of the guide", () => {
+  it("prints the pets of all pages", async () => {
+    const { stdout } = await run("Python", "pages", await pagination(key));
+    expect(stdout.match(/Sample \d+/g)?.sort()).toEqual(NAMES);
+  });
 
-describe.each(LANGUAGES)("$lang", ({ lang, program }) => {
-  it.skipIf(missing.has(lang)).each(OPERATION_IDS)("the sample of %s works", async (operation) => {
-    const { id } = await pets.create({ name: "Rex", categoryId: 1n });
-    const file = await write(lang, operation, key, id);
-    const { exitCode, stdout, stderr } = await runProcess(program, [file]);
-    expect(exitCode, stderr).toBe(0);
-    await CHECKS[operation](stdout, lang, id);
+  it("ends and says why when the day is used up", async () => {
+    const { key: used } = await petstore.newKey("enterprise", { day: 1 });
+    await petstore.call("/v1/pets", used);
+    const { exitCode, stderr } = await run("Python", "pages", await pagination(used));
+    expect([exitCode, stderr]).toEqual([1, expect.stringContaining("429")]);
   });
 });
 
 it("the samples for TypeScript compile, and a client of openapi-fetch with types of the document, but for its mistakes", async () => {
-  const files = await Promise.all(OPERATION_IDS.map((operation) => write("TypeScript", operation)));
+  const files = OPERATION_IDS.map((id) => join(folder, `${id}.ts`));
+  for (const [index, id] of OPERATION_IDS.entries())
+    await writeFile(files[index] ?? "", published("TypeScript", id, key));
   for (const name of ["openapi-fetch", "openapi-typescript-helpers"])
     await symlink(resolve("node_modules", name), join(folder, "node_modules", name), "junction");
   const types = await openapiTS(Buffer.from(JSON.stringify(openApiDocument(""))));
@@ -112,12 +168,4 @@ it("the samples for TypeScript compile, and a client of openapi-fetch with types
     ...["--allowImportingTsExtensions", ...files],
   ]);
   expect(outcome).toEqual({ exitCode: 0, stdout: "", stderr: "" });
-});
-
-it("a value that a language could read as code leaves the placeholder", () => {
-  const source = Object.values(PLACEHOLDERS).join(" ");
-  for (const value of ["", "$(ls)", "`ls`", 'a"', "a'", "a\\", "a b"]) {
-    expect(fillSample(source, { origin: value, key: value })).toBe(source);
-  }
-  expect(fillSample(source, { origin: "http://[::1]:8787", key: "pet_••" })).toBe("http://[::1]:8787 pet_••");
 });

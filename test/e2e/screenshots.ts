@@ -3,7 +3,7 @@
 
 import { join } from "node:path";
 import { EXAMPLE_USAGE } from "../../src/openapi/examples.ts";
-import { answerUsage, keyField, openBrowser, openOperation } from "../support/e2e/browser.ts";
+import { answerUsage, consoleOf, openBrowser } from "../support/e2e/browser.ts";
 import { emptyState, start } from "../support/e2e/petstore.ts";
 import { refusedBy } from "../support/key-record.ts";
 
@@ -31,15 +31,16 @@ try {
       page.screenshot({ path: join(folder, `${name}-desktop-${colorScheme}.png`), animations: "disabled" });
     const page = await browser.newPage({ colorScheme, viewport: { width: 1280, height: 1400 } });
     await page.goto(service.origin);
-    await keyField(page).fill(key);
-    const { operation, execute } = await openOperation(page, "listPets");
-    await operation.getByText("TypeScript", { exact: true }).click();
-    await execute.click();
-    await operation.locator("pre.body").waitFor();
+    const { form, field, send, body } = consoleOf(page, "listPets");
+    await field("key").fill(key);
+    await field("limit").fill("2");
+    await form.getByText("TypeScript", { exact: true }).click();
+    await send.click();
+    await body.waitFor();
     await page.mouse.move(0, 0);
     await page.evaluate(`
       document.activeElement.blur();
-      document.querySelector("#operations-Pets-listPets").scrollIntoView({ behavior: "instant" })`);
+      document.getElementById("/Pets/listPets").scrollIntoView({ behavior: "instant" })`);
     await page.locator(".contents [aria-current]").getByText("List pets").waitFor();
     await take("reference");
 

@@ -34,7 +34,7 @@ it("the rule of src/pets/immutable.ts is told only while no operation changes or
     const { method, path } = OPERATIONS[id];
     return path.startsWith("/pets") && method !== "get" && !(method === "post" && path === "/pets");
   });
-  const documents = globSync("{*.md,docs/*.md,client/*.md,client/src/*.ts,src/openapi/guide.md}").filter(
+  const documents = globSync("{*.md,docs/**/*.md,client/*.md,client/src/*.ts,src/openapi/guide.md}").filter(
     (path) => /pets\/immutable\.ts|at\s+(its|the)\s+start\s+exactly\s+once/.test(readFileSync(path, "utf8")),
   );
   expect(documents.length).toBeGreaterThan(5);

@@ -6,7 +6,7 @@ import { expect, it } from "vitest";
 import { changesForClients } from "../../src/openapi/changes.ts";
 import { openApiDocument } from "../../src/openapi/document.ts";
 import { fillGuide } from "../../src/openapi/guide.ts";
-import { changesAsHtml, guideAsHtml } from "../../src/openapi/html.ts";
+import { changesAsMarkdown, guideAsHtml } from "../../src/openapi/html.ts";
 import { guideAsMarkdown } from "../../src/openapi/markdown.ts";
 import { MAX_NAME_CODE_POINTS, MAX_PAGE_SIZE, PET_STATUSES } from "../../src/pets/schema.ts";
 import { RESPONSES } from "../support/openapi-document.ts";
@@ -28,7 +28,7 @@ const OPERATIONS = Object.entries(document.paths).flatMap(([path, methods]) =>
 
 it("guide.md has the headings of the reference page and each change, without HTML outside of code", () => {
   const headings = (markdown: string) => guideAsHtml(markdown).contents.match(/href="[^"]+"/g) ?? [];
-  const ofPage = headings(`${guide}\n\n${changesAsHtml(releases)}`);
+  const ofPage = headings(`${guide}\n\n${changesAsMarkdown(releases)}`);
   expect(ofPage).toContain('href="#changes"');
   expect(headings(text)).toEqual(expect.arrayContaining(ofPage));
   for (const release of releases) expect(text).toContain(`\n### ${release.name}\n\n${release.text}\n`);
@@ -57,6 +57,7 @@ it.each(OPERATIONS)(
     for (const { status, headers, content } of responses) {
       const [line = ""] = part.match(new RegExp(`^- ${status}: .*`, "m")) ?? [];
       const examples = Object.values(content?.["application/json"].examples ?? {});
+      expect(part).toContain(`\n- ${status}: `);
       const codes = examples.flatMap(({ value }) => (value as { code?: string }).code ?? []);
       const own = Object.keys(headers).filter((name) => !COMMON.includes(name));
       const names = line.match(/(?<=`)[\w-]+(?=`)/g) ?? [];
@@ -72,20 +73,19 @@ it("guide.md has each schema with its fields and bounds", () => {
     for (const field of Object.keys(properties)) expect(part).toMatch(new RegExp(`\n- \`${field}\` \\(`));
   }
   const status = "[PetStatus](#petstatus)";
+  const statuses = `one of ${PET_STATUSES.map((each) => `\`${each}\``).join(", ")}`;
   const lines = [
-    "`limit` (query, optional, integer, at least {{minLimit}}, at most {{maxLimit}}, default {{defaultLimit}}): P",
-    `\`status\` (query, optional, ${status}): Only`,
+    "`limit` (query, optional, integer, {{minLimit}} to {{maxLimit}}, default {{defaultLimit}}): P",
+    `\`status\` (query, optional, ${status}, ${statuses}): Only`,
     "body (required, [NewPet](#newpet)): At most",
-    `\`name\` (required, string, length at least 1, length at most ${MAX_NAME_CODE_POINTS}, matches \``,
+    `\`name\` (required, string, 1 to ${MAX_NAME_CODE_POINTS} characters): N`,
     "`id` (required, integer, int64): ID",
-    `\`status\` (optional, ${status})\n`,
+    `\`status\` (optional, ${status}, ${statuses})\n`,
     "`bannedUntil` (required, integer, at least 0, or null): End",
-    "`days` (required, array of [UsageDay](#usageday), at least {{daysKept}} items, at most {{daysKept}} items): The",
+    "`days` (required, array of [UsageDay](#usageday), {{daysKept}} items): The",
   ];
   for (const line of lines) expect(text).toContain(`\n- ${fillGuide(line)}`);
-  expect(partOf("PetStatus")).toContain(
-    `string, one of ${PET_STATUSES.map((each) => `\`${each}\``).join(", ")}`,
-  );
+  expect(partOf("PetStatus")).toContain(`string, ${statuses}`);
   expect(partOf("Pets")).toContain(`array of [Pet](#pet), at most ${MAX_PAGE_SIZE} items`);
 });
 

@@ -1,16 +1,10 @@
-// The texts, figures and charts of the pages. test/e2e/pages.test.ts draws them in a browser.
+// The texts, figures and charts of the usage page, and what the pages share. test/e2e/pages.test.ts draws them in a browser.
 
 import { afterEach, assert, beforeEach, describe, expect, it, vi } from "vitest";
-import { HEADER } from "../../src/http/header-names.ts";
 import { forEachWindow, SHORT_WINDOWS } from "../../src/keys/plans.ts";
 import type { UsageBody } from "../../src/keys/usage/usage-body.ts";
 import { MAX_LIMIT } from "../../src/limits/windows.ts";
-import { changesForClients } from "../../src/openapi/changes.ts";
-import { REMEDIES } from "../../src/openapi/errors.ts";
-import { changesAsHtml } from "../../src/openapi/html.ts";
 import { storedKey, storeKey } from "../../src/site/key.ts";
-import { explain } from "../../src/site/reference/explanation.ts";
-import { originOf } from "../../src/site/reference/sample-values.ts";
 import { errorText, formatInstant } from "../../src/site/text.ts";
 import { adviceOn } from "../../src/site/usage/advice.ts";
 import { chartSvg, tableOf } from "../../src/site/usage/chart.ts";
@@ -47,46 +41,6 @@ it.each([
   ["an empty message", '{"message":""}', "Unexpected response with status 502."],
 ])("an error response with %s", (_, body, text) => {
   expect(errorText(502, body)).toBe(text);
-});
-
-it.each([
-  ["with its code", '{"code":"unauthorized"}', undefined, REMEDIES.unauthorized],
-  ["with the seconds", '{"code":"rate_limit_exceeded"}', "37", "Wait 37 seconds before the next request."],
-  ["without them", '{"code":"rate_limit_exceeded"}', undefined, REMEDIES.rate_limit_exceeded],
-  ["with another code", '{"code":"toString"}', undefined, expect.stringContaining("did not send")],
-  ["of something else", "Bad gateway", "9", expect.stringContaining("did not send")],
-])("a hint for an error %s", (_, text, retryAfter, hint) => {
-  vi.stubGlobal("REMEDIES", REMEDIES);
-  const values: Record<string, unknown> = {
-    status: 429,
-    text,
-    [HEADER.retryAfter.toLowerCase()]: retryAfter,
-  };
-  const get = (name: string) => values[name] as never;
-  expect(explain({ get, getIn: ([, name]) => get(name) })).toMatchObject({ hasFailed: true, hint });
-});
-
-it.each([
-  ["https://pets.example", "https://pets.example"],
-  ["HTTP://[::1]:8787/", "http://[::1]:8787"],
-  ["pets.example", undefined],
-  ["ftp://pets.example", undefined],
-  ["https://pets.example/v1", undefined],
-  ["https://user:password@pets.example", undefined],
-  ["https://pets.example$(id)", undefined],
-])("the address %s for samples", (address, origin) => {
-  expect(originOf(address)).toBe(origin);
-});
-
-it("lists the changes for clients by release, without links to files", () => {
-  const text = "### For clients\n\n- See [a file](docs/a.md), [here](#b), [RFC](https://c.example).\n";
-  const changelog = `# Changelog\n\n## 3\n\n${text}\n### For operators\n\n- No.\n\n## 2\n\n### For developers\n\n- No.\n\n## 1\n\n${text}`;
-  const list = "- See a file, here, [RFC](https://c.example).";
-  expect(changesAsHtml(changesForClients(changelog)).split(/\n+/)).toEqual([
-    ...['<section class="changes">', "## Changes"],
-    ...["<details open>", "<summary>3</summary>", list, "</details>"],
-    ...["<details>", "<summary>1</summary>", list, "</details>", "</section>"],
-  ]);
 });
 
 it.each([

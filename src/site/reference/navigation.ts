@@ -1,69 +1,68 @@
-// Deep links to operations and headings, and the mark of the present one in the contents.
+// The contents: a filter that finds parts of the page, and the mark of the part that is read.
 
-import type { System } from "./system.ts";
+/** How many parts the filter shows at most. */
+const MAX_FOUND = 12;
 
-/** A fragment names a heading, or an operation such as `#/Pets/createPet`, by tag and ID. */
-const OPERATION = /^#\/(\w+)\/(\w+)$/;
-
-function elementOf(fragment: string): Element | null {
-  return document.getElementById(fragment.slice(1));
-}
-
-/**
- * Opens the operation that the fragment of the URL names. Parts of the page are rendered and grow after that, so it scrolls to the
- * element again, until the user acts.
- */
-export function followFragment(viewer: Element, { layoutActions }: System): void {
-  let target = "";
-  const scroll = () => target !== "" && elementOf(target)?.scrollIntoView();
-  const follow = () => {
-    target = location.hash;
-    const [, tag, operation] = target.match(OPERATION) ?? [];
-    if (tag !== undefined && operation !== undefined) {
-      layoutActions.show(["operations", tag, operation], true);
-      // As browsers do for other fragments.
-      elementOf(target)?.querySelector("button")?.focus({ preventScroll: true });
-    }
-    scroll();
+export function startNavigation(): void {
+  const menu = document.querySelector("details.contents") as HTMLDetailsElement;
+  const filter = menu.querySelector("input") as HTMLInputElement;
+  const found = menu.querySelector(".found") as HTMLElement;
+  const all = menu.querySelector(".all") as HTMLElement;
+  const parts = [...document.querySelectorAll<HTMLElement>("main :is(h2, h3, dt, tr)[id]")].map(described);
+  const search = () => {
+    const words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const fit = parts.filter(({ name }) => words.every((word) => name.toLowerCase().includes(word)));
+    all.hidden = words.length > 0;
+    found.hidden = words.length === 0;
+    found.replaceChildren(
+      ...fit.slice(0, MAX_FOUND).map(({ id, name, place }) => entry(`#${id}`, `${name}${place}`)),
+    );
+    if (fit.length === 0) found.append("Nothing has this name.");
   };
-  for (const event of ["wheel", "touchmove", "pointerdown", "keydown"])
-    addEventListener(event, () => (target = ""), { passive: true });
-  addEventListener("hashchange", follow);
-  // A link to the fragment that the URL has already.
-  addEventListener("click", ({ target: clicked }) => {
-    const link = clicked instanceof Element && clicked.closest("a");
-    if (link && link.hash !== "" && link.hash === location.hash) follow();
+  filter.addEventListener("input", search);
+  // On a phone the menu covers what it leads to.
+  menu.addEventListener("click", ({ target }) => {
+    if (!(target as Element).closest("a")) return;
+    menu.open = false;
+    filter.value = "";
+    search();
   });
-  new ResizeObserver(scroll).observe(viewer);
-  follow();
+  markPresent([...all.querySelectorAll("a")]);
 }
 
-/** Marks the entry of the last operation or heading that has reached the top of the window. */
-export function markPresent(viewer: Element): void {
-  const links = [...document.querySelectorAll<HTMLAnchorElement>(".contents a")];
-  const above = new Set<Element | null>();
-  const observer = new IntersectionObserver(
-    (entries) => {
-      for (const { target, intersectionRatio } of entries) {
-        if (intersectionRatio < 1) above.add(target);
-        else above.delete(target);
-      }
-      const present = links.findLast(({ hash }) => above.has(elementOf(hash))) ?? links[0];
-      for (const link of links) {
-        if (link === present) link.setAttribute("aria-current", "location");
-        else link.removeAttribute("aria-current");
-      }
-    },
-    // From just below where fragments scroll to, to the end of the page: only what begins above is not wholly inside.
-    { rootMargin: "-40px 99999px 999999px", threshold: 1 },
-  );
-  const observeAll = () => {
-    for (const { hash } of links) {
-      const element = elementOf(hash);
-      if (element !== null) observer.observe(element);
+/** The name by which a part is found, and where a part belongs whose name can be another one's as well. */
+function described(part: HTMLElement): { id: string; name: string; place: string } {
+  const { id, tagName } = part;
+  if (tagName === "TR") return { id, name: id, place: " (error)" };
+  const title = part.closest("section")?.querySelector("h3");
+  if (tagName === "DT") {
+    const name = part.querySelector("code")?.textContent ?? "";
+    return { id, name, place: ` (${title?.textContent})` };
+  }
+  const operation = part === title ? part.closest(".operation") : null;
+  return { id: operation?.id ?? id, name: part.textContent ?? "", place: "" };
+}
+
+function entry(href: string, text: string): HTMLElement {
+  const [item, link] = [document.createElement("li"), document.createElement("a")];
+  link.href = href;
+  link.textContent = text;
+  item.append(link);
+  return item;
+}
+
+/** Marks the entry of the last part that has reached the top of the window. */
+function markPresent(links: HTMLAnchorElement[]): void {
+  const mark = () => {
+    const isAbove = ({ hash }: HTMLAnchorElement) =>
+      (document.getElementById(hash.slice(1))?.getBoundingClientRect().top ?? Infinity) < 100;
+    const present = links.findLast(isAbove) ?? links[0];
+    for (const link of links) {
+      if (link === present) link.setAttribute("aria-current", "location");
+      else link.removeAttribute("aria-current");
     }
   };
-  observeAll();
-  // Swagger UI replaces the operations.
-  new MutationObserver(observeAll).observe(viewer, { childList: true, subtree: true });
+  const markSoon = () => requestAnimationFrame(mark);
+  addEventListener("scroll", markSoon, { passive: true });
+  markSoon();
 }

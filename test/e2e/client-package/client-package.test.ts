@@ -1,4 +1,4 @@
-// The client package as its users get it: packed, installed into a new project, and used in every runtime and with every compiler
+// The client package as its users get it: installed from the service into a new project, and used in every runtime and with every compiler
 // that it supports, against the service. How it retries, waits and paces is tested elsewhere.
 
 import { spawnSync } from "node:child_process";
@@ -15,6 +15,7 @@ import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vites
 import { startWorkers } from "../../../bench/measure/workerd.ts";
 import { VERSION } from "../../../client/src/version.ts";
 import { ERROR_STATUS } from "../../../src/http/errors.ts";
+import { PLACEHOLDERS } from "../../../src/site/reference/samples.ts";
 import { CHROMIUM, newPage, openBrowser } from "../../support/e2e/browser.ts";
 import { runProcess } from "../../support/e2e/petstore.ts";
 import { sharedPetstore } from "../../support/e2e/shared-petstore.ts";
@@ -25,16 +26,18 @@ const petstore = sharedPetstore();
 /** Compressed: of the whole code, which is not minified, and of a program that imports only this, bundled and minified. */
 const MAX_BYTES = { code: 8_192, parse: 600, stringify: 600 };
 
-/** A project in which the packed package is installed. */
+/** A project in which the package is installed. */
 let project: string;
 
 beforeAll(async () => {
   project = await mkdtemp(join(tmpdir(), "petstore-test-"));
   const npm = (folder: string, ...args: string[]) => runIn(folder, "npm", [...args, "--loglevel=error"]);
-  await npm("client", "pack", "--pack-destination", project);
-  const [tarball] = await readdir(project);
   await writeFile(join(project, "package.json"), `{ "type": "module" }`);
-  await npm(project, "install", "--offline", "--no-audit", "--no-fund", `./${tarball}`);
+  // The command of the guide. The package needs no other, so no registry is asked.
+  const [, install = ""] =
+    (await (await fetch(`${petstore.origin}/guide.md`)).text()).match(/^npm (install .*)$/m) ?? [];
+  const [command = "", url = ""] = install.replace(PLACEHOLDERS.origin, petstore.origin).split(" ");
+  await npm(project, command, "--no-audit", "--no-fund", "--registry=http://127.0.0.1:1/", url);
   await copyFile(join(import.meta.dirname, "program.js"), join(project, "program.js"));
   for (const name of ["types.mts", "types.cts", "worker.ts"]) {
     const text = await readFile(join(import.meta.dirname, name.replace(/\.[mc]ts/, ".ts")), "utf8");

@@ -33,13 +33,20 @@ export async function newPage(browser: Browser, options: BrowserContextOptions =
 
 export const keyField = (page: Page): Locator => page.getByLabel("Your API key");
 
-/** An operation of the reference page, opened, such as `listPets`. */
-export async function openOperation(page: Page, name: string) {
-  const operation = page.locator(`#operations-Pets-${name}`);
-  const execute = operation.getByRole("button", { name: "Execute" });
-  await operation.waitFor();
-  if (!(await execute.isVisible())) await operation.locator(".opblock-summary-control").click();
-  return { operation, execute };
+/** The console of an operation of the reference page, such as `listPets`. */
+export function consoleOf(page: Page, operation: string) {
+  const form = page.locator(`#console-${operation}`);
+  return {
+    form,
+    /** The field of an input, and what is wrong with it; also of the `key`. */
+    field: (name: string) => form.locator(`.inputs [name="${name}"]`),
+    wrong: (name: string) => form.locator(`[id="${operation}-${name}-wrong"]`),
+    send: form.getByRole("button", { name: "Send" }),
+    stop: form.getByRole("button", { name: "Stop" }),
+    outcome: form.locator(".outcome"),
+    body: form.locator(".body"),
+    sample: form.locator(".sample:visible"),
+  };
 }
 
 /** The time of the document's examples (Unix time). */

@@ -1,0 +1,515 @@
+// The reference page: as served, and in a browser against the service. What follows from the fields alone: test/unit/reference.test.ts.
+
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Browser, Page, Request } from "playwright-core";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { HEADER } from "../../src/http/header-names.ts";
+import { FIELD_PROBLEMS } from "../../src/http/messages.ts";
+import { OPERATION_IDS, type OperationId } from "../../src/http/operations.ts";
+import { newKeyId, newSecret } from "../../src/keys/secret.ts";
+import { ERROR_MESSAGES } from "../../src/openapi/error-examples.ts";
+import { REMEDIES } from "../../src/openapi/errors.ts";
+import { MALFORMED_KEY } from "../../src/site/key.ts";
+import { UNREACHABLE } from "../../src/site/text.ts";
+import { CHROMIUM, consoleOf, openBrowser } from "../support/e2e/browser.ts";
+import { expectUsable, pageOpener } from "../support/e2e/pages.ts";
+import { runProcess } from "../support/e2e/petstore.ts";
+import { sharedPetstore } from "../support/e2e/shared-petstore.ts";
+import { DOCUMENT, EXAMPLES } from "../support/openapi-document.ts";
+
+const petstore = sharedPetstore();
+let key: string;
+let browser: Browser;
+
+beforeAll(async () => {
+  ({ key } = await petstore.newKey("business"));
+  if (CHROMIUM !== undefined) browser = await openBrowser();
+});
+
+afterAll(() => browser?.close());
+
+const open = pageOpener(petstore, () => browser);
+
+describe("the reference page as served", () => {
+  let html: string;
+
+  beforeAll(async () => {
+    html = await (await fetch(petstore.origin)).text();
+  });
+
+  const all = (pattern: RegExp) => [...html.matchAll(pattern)].map(([, found]) => found);
+
+  it("has the id of each part once, and each link within the page leads to one", () => {
+    const ids = all(/ id="(.*?)"/g);
+    expect(ids).toEqual([...new Set(ids)]);
+    expect(ids).toEqual(expect.arrayContaining(all(/href="#(.*?)"/g)));
+  });
+
+  it("keeps the addresses of parts that were published", () => {
+    const operations = ["/Pets/listPets", "/Pets/createPet", "/Pets/getPet", "/Usage/getUsage"];
+    const topics =
+      "operations getting-started javascript-and-typescript-client authentication pagination rate-limits bans errors server-timing idempotency exact-64-bit-integers deprecation changes";
+    expect(all(/ id="(.*?)"/g)).toEqual(expect.arrayContaining([...operations, ...topics.split(" ")]));
+  });
+
+  it("has each input, each schema, and an example of each response, in operations and without a script", () => {
+    const unescaped = (text: string) =>
+      text.replaceAll("&quot;", '"').replaceAll("&lt;", "<").replaceAll("&amp;", "&");
+    const shown = all(/<pre[^>]*><code>([{[].*?)<\/code>/gs).map((text = "") => JSON.parse(unescaped(text)));
+    for (const [path, methods] of Object.entries(DOCUMENT.paths))
+      for (const [method, { operationId, summary, parameters = [] }] of Object.entries(methods)) {
+        expect(html).toContain(`<h3 id="${operationId}">${summary}</h3>`);
+        expect(html).toContain(`${method.toUpperCase()}</b> <code>/v1${path}</code>`);
+        for (const { name } of parameters) expect(html).toContain(`<dt id="${operationId}-${name}">`);
+      }
+    for (const name of Object.keys(DOCUMENT.components.schemas))
+      expect(html).toContain(`<h3 id="${name.toLowerCase()}">${name}</h3>`);
+    const first = EXAMPLES.filter(
+      ({ id, status }, index) =>
+        id !== "otherRequests" &&
+        EXAMPLES.findIndex((each) => each.id === id && each.status === status) === index,
+    );
+    for (const { name, value } of first) expect(shown, name).toContainEqual(value);
+  });
+
+  it("has the releases, the latest one open", () => {
+    expect(html).toMatch(/<details open>\s*<summary>.*<\/summary>/);
+    expect(html).toMatch(/<summary>1\.0\.0 .*<\/summary>\s*<ul>\s*<li>List pets in pages/);
+  });
+});
+
+/** Values that each operation accepts, and one that it does not. */
+const VALID: Record<OperationId, Record<string, string>> = {
+  listPets: { limit: "2" },
+  createPet: { name: "Rex", categoryId: "9223372036854775807" },
+  getPet: { petId: "1" },
+  getUsage: {},
+};
+const WRONG: Record<OperationId, [name: string, value: string, problem: string]> = {
+  listPets: ["limit", "0", "must be an integer from 1 to 100"],
+  createPet: ["categoryId", "9223372036854775808", FIELD_PROBLEMS.int64],
+  getPet: ["petId", "1.0", FIELD_PROBLEMS.int64],
+  getUsage: ["Prefer", "ü", "must be ASCII"],
+};
+
+describe.skipIf(CHROMIUM === undefined)("the console", () => {
+  let page: Page;
+  /** Requests to the API. */
+  const sent: Request[] = [];
+
+  beforeAll(async () => {
+    page = await open("/");
+    page.on("request", (request) => {
+      if (new URL(request.url()).pathname.startsWith("/v1/")) sent.push(request);
+    });
+  });
+
+  // Fresh fields, and the key of the tab.
+  beforeEach(async () => {
+    await page.evaluate(`sessionStorage.clear(); sessionStorage.setItem("petstore-api-key", "${key}")`);
+    await page.reload();
+    sent.length = 0;
+  });
+
+  afterEach(async () => {
+    await page.unrouteAll();
+    await page.context().setOffline(false);
+  });
+
+  /** Fills in what an operation accepts. */
+  async function filledIn(operation: OperationId) {
+    const parts = consoleOf(page, operation);
+    for (const [name, value] of Object.entries(VALID[operation])) await parts.field(name).fill(value);
+    return parts;
+  }
+
+  /** Sends, and waits until the service has answered. */
+  async function answered({ send, outcome }: ReturnType<typeof consoleOf>): Promise<string> {
+    let text: string;
+    do {
+      await send.click();
+      text =
+        (await outcome
+          .getByText(/^(?!Waiting)./)
+          .first()
+          .textContent()) ?? "";
+      // On a machine that stalls, wrangler's proxy loses the connection of a POST, which it does not repeat by itself.
+    } while (text.includes("Network connection lost"));
+    return text;
+  }
+
+  const focused = () =>
+    page.evaluate<string>("document.activeElement.name || document.activeElement.className");
+
+  it.each(OPERATION_IDS)(
+    "%s: nothing is sent that the form knows to be wrong, and then it can be sent",
+    async (id) => {
+      const parts = consoleOf(page, id);
+      await parts.field("key").fill("");
+      const required = Object.keys(VALID[id]).filter((name) => name !== "limit");
+      const [name, value, problem] = WRONG[id];
+      await parts.send.click();
+      expect([await focused(), await parts.wrong("key").textContent()]).toEqual(["key", "Enter an API key."]);
+      for (const each of required)
+        expect(await parts.wrong(each).textContent()).toBe(FIELD_PROBLEMS.required);
+      await parts.field("key").fill("pet_„quoted“");
+      await parts.send.click();
+      expect(await parts.wrong("key").textContent()).toBe(MALFORMED_KEY);
+      await parts.field("key").fill(key);
+
+      await filledIn(id);
+      await parts.field(name).fill(value);
+      await parts.field(name).press("Enter");
+      expect([await focused(), await parts.wrong(name).textContent()]).toEqual([name, problem]);
+      expect(await parts.field(name).getAttribute("aria-invalid")).toBe("true");
+      expect(sent).toEqual([]);
+
+      await parts.field(name).fill("");
+      expect(await parts.wrong(name).textContent()).toBe("");
+      await filledIn(id);
+      expect(await answered(parts)).toMatch(
+        /^(200 OK|201 Created)\. [\d,]+ of 1,000 requests left until \d\d:\d\d:\d\d UTC\.$/,
+      );
+      expect(sent.map((each) => decodeURI(each.url())).join()).not.toMatch(/^$|[{}]/);
+
+      // A field that is cleared after a success.
+      const before = sent.length;
+      for (const each of required) {
+        await parts.field(each).fill("");
+        await parts.send.click();
+        expect([await focused(), await parts.wrong(each).textContent()]).toEqual([
+          each,
+          FIELD_PROBLEMS.required,
+        ]);
+        await parts.field(each).fill(VALID[id][each] ?? "");
+      }
+      expect(sent).toHaveLength(before);
+      expect(await answered(parts)).toMatch(/^20[01] /);
+    },
+  );
+
+  it.each(OPERATION_IDS)(
+    "%s: a second Send waits for the first, Stop ends it, and then it can be sent",
+    async (id) => {
+      const parts = await filledIn(id);
+      const answer = Promise.withResolvers<void>();
+      await page.route("**/v1/**", async (route) => {
+        await answer.promise;
+        await route.fallback();
+      });
+      await parts.send.dblclick();
+      await parts.outcome.getByText("Waiting for the response…").waitFor();
+      expect(sent).toHaveLength(1);
+      await parts.stop.click();
+      await parts.outcome.getByText("Stopped.").waitFor();
+      expect([await parts.stop.isVisible(), await focused()]).toEqual([false, "outcome failed"]);
+      answer.resolve();
+      await page.unrouteAll();
+      expect(await answered(parts)).toMatch(/^20[01] /);
+    },
+  );
+
+  it.each(OPERATION_IDS)(
+    "%s: a failure of the network says what it can be, and then it can be sent",
+    async (id) => {
+      const parts = await filledIn(id);
+      await page.context().setOffline(true);
+      expect(await answered(parts)).toBe("No response: this device is offline.");
+      await page.context().setOffline(false);
+      await page.route("**/v1/**", (route) => route.abort());
+      expect(await answered(parts)).toBe(`No response. ${UNREACHABLE}`);
+      await page.unrouteAll();
+      // A failed creation is sent again with the same key, a new pet has a new one.
+      expect(await answered(parts)).toMatch(/^20[01] /);
+      await answered(parts);
+      const keys = sent.map((each) => each.headers()[HEADER.idempotencyKey.toLowerCase()]);
+      if (id === "createPet") expect([new Set(keys.slice(0, 3)).size, new Set(keys).size]).toEqual([1, 2]);
+    },
+  );
+
+  it.each(OPERATION_IDS)(
+    "%s: an invalid key, a limit and a ban are explained, and then it can be sent",
+    async (id) => {
+      const parts = await filledIn(id);
+      await parts.field("key").fill(newSecret(newKeyId()));
+      expect(await answered(parts)).toMatch(
+        /^401 Unauthorized: Invalid API key\. \d+ of 60 requests left until /,
+      );
+      const hint = parts.outcome.locator("p").last();
+      expect(await hint.textContent()).toBe(REMEDIES.unauthorized);
+
+      const { key: used } = await petstore.newKey("enterprise", { day: 1 });
+      await petstore.call("/v1/pets", used);
+      await parts.field("key").fill(used);
+      const limited = await answered(parts);
+      // It works at a limit.
+      if (id === "getUsage") expect(limited).toMatch(/^200 OK\. 0 of 1 requests left until /);
+      else {
+        expect(limited).toMatch(
+          /^429 Too Many Requests: Limit of 1 requests per day exceeded; retry in \d+ s/,
+        );
+        expect(await hint.textContent()).toMatch(/^Wait \d+ seconds before the next request\.$/);
+      }
+
+      const { message } = ERROR_MESSAGES.key_banned.ban;
+      const json = { code: "key_banned", message, status: 429 };
+      await page.route("**/v1/**", (route) =>
+        route.fulfill({ status: 429, json, headers: { [HEADER.retryAfter]: "600" } }),
+      );
+      expect(await answered(parts)).toContain("The API key is temporarily banned until");
+      expect(await hint.textContent()).toBe(
+        "Stop the clients that ignore 429 responses, and wait 600 seconds.",
+      );
+      await page.unrouteAll();
+      await parts.field("key").fill(key);
+      expect(await answered(parts)).toMatch(/^20[01] /);
+    },
+  );
+
+  it("shows stored pets as text, also HTML, with exact integers, and leads from page to page", async () => {
+    const name = `<script>document.title = 'mine'</script><img src='x' onerror='document.title = "mine"'>`;
+    const parts = await filledIn("createPet");
+    await parts.field("name").fill(name);
+    await parts.field("categoryId").fill("-9223372036854775807");
+    await answered(parts);
+    const text = (await parts.body.textContent()) ?? "";
+    expect(text).toContain('"categoryId": -9223372036854775807');
+    expect(JSON.parse(text)).toMatchObject({ name });
+    expect(await parts.body.locator("*").count()).toBe(0);
+    expect(await page.title()).not.toBe("mine");
+
+    const list = consoleOf(page, "listPets");
+    await list.field("limit").fill("1");
+    await answered(list);
+    const first = await list.body.textContent();
+    const response = page.waitForResponse("**/v1/pets?limit=1&cursor=*");
+    await list.form.getByRole("button", { name: "Next page" }).click();
+    expect((await response).status()).toBe(200);
+    await list.outcome.getByText("200 OK").waitFor();
+    expect(await list.body.textContent()).not.toBe(first);
+  });
+
+  it("hides an answer when another key is entered here or on another page, also if it comes later", async () => {
+    const parts = await filledIn("listPets");
+    await answered(parts);
+    await page.evaluate(
+      `sessionStorage.clear(); dispatchEvent(new PageTransitionEvent("pageshow", { persisted: true }))`,
+    );
+    expect([await parts.body.isVisible(), await parts.outcome.textContent()]).toEqual([false, ""]);
+
+    await parts.field("key").fill(key);
+    const answer = Promise.withResolvers<void>();
+    await page.route("**/v1/**", async (route) => {
+      await answer.promise;
+      await route.continue().catch(() => {});
+    });
+    await parts.send.click();
+    await parts.outcome.getByText("Waiting").waitFor();
+    await consoleOf(page, "getUsage").field("key").fill("");
+    answer.resolve();
+    await page.unrouteAll({ behavior: "wait" });
+    expect([await parts.body.isVisible(), await parts.outcome.textContent()]).toEqual([false, ""]);
+    expect(await parts.stop.isVisible()).toBe(false);
+  });
+
+  it("masks the key where it is shown, and has it whole where it is copied", async () => {
+    const parts = await filledIn("createPet");
+    const copied = () => page.evaluate<string>("navigator.clipboard.readText()");
+    const masked = `Authorization: Bearer pet_…${key.slice(-4)}`;
+    const shown = (await parts.sample.textContent()) ?? "";
+    expect(shown).toContain(masked);
+    const whole = shown.replace(/pet_…..../, key);
+    await answered(parts);
+    expect(await page.content()).not.toContain(key);
+    await parts.form.getByRole("button", { name: "Copy as curl" }).click();
+    await parts.form.getByRole("button", { name: "Copied" }).waitFor();
+    expect(await copied()).toBe(whole);
+    await parts.form.getByRole("button", { name: "Copy body" }).click();
+    expect(JSON.parse(await copied())).toMatchObject({ name: "Rex" });
+
+    await page.evaluate(`navigator.clipboard.writeText("").then(() => {
+      navigator.clipboard.writeText = () => Promise.reject(new Error("denied")) })`);
+    await parts.form.getByRole("button", { name: "Copy", exact: true }).click();
+    await parts.form.getByRole("button", { name: "Selected" }).waitFor();
+    await page.keyboard.press("ControlOrMeta+c");
+    expect(await copied()).toContain(`Bearer ${key}`);
+    await parts.field("key").fill("pet_short");
+    expect(await parts.sample.textContent()).toContain("Bearer YOUR_API_KEY");
+  });
+
+  it("can be used with the keyboard alone, and shows its focus", async () => {
+    const parts = consoleOf(page, "createPet");
+    await parts.form.getByRole("radio").first().focus();
+    const chosen: (string | null)[] = [];
+    for (const press of ["ArrowRight", "ArrowRight", "ArrowRight", "ArrowLeft"]) {
+      await page.keyboard.press(press);
+      chosen.push(await page.locator("label:has(:focus:checked)").textContent());
+    }
+    expect(chosen).toEqual(["TypeScript", "Python", "curl", "Python"]);
+    expect(await consoleOf(page, "listPets").sample.textContent()).toContain("import requests");
+
+    const isShown = `(() => {
+      const control = document.activeElement;
+      // A radio button is invisible, and its label shows the focus.
+      const shown = control.type === "radio" ? control.parentElement : control;
+      return getComputedStyle(shown).outlineStyle !== "none";
+    })()`;
+    const order: string[] = [];
+    for (let name = ""; name !== "status"; order.push(name)) {
+      await page.keyboard.press("Tab");
+      name = await focused();
+      expect([name, await page.evaluate(isShown)]).toEqual([name, true]);
+      if (name in VALID.createPet) await page.keyboard.type(VALID.createPet[name] ?? "");
+    }
+    expect(order).toEqual([
+      "copy",
+      "sample",
+      "key",
+      HEADER.idempotencyKey,
+      HEADER.prefer,
+      "name",
+      "categoryId",
+      "status",
+    ]);
+    await page.keyboard.press("Tab");
+    await page.keyboard.press("Enter");
+    await parts.outcome.getByText("201 Created").waitFor();
+    expect(await focused()).toBe("outcome");
+    await page.keyboard.press("Tab");
+    await page.keyboard.press("Enter");
+    expect(JSON.parse(await page.evaluate("navigator.clipboard.readText()"))).toMatchObject(
+      VALID.createPet.name ? { name: "Rex" } : {},
+    );
+    // The language lasts.
+    await page.reload();
+    expect(await parts.sample.textContent()).toContain("import requests");
+  });
+
+  it.each([
+    [320, "light"],
+    [1280, "dark"],
+  ] as const)(
+    "at %d px, the answer is in view, has the focus and is announced",
+    async (width, colorScheme) => {
+      await page.emulateMedia({ colorScheme });
+      await page.setViewportSize({ width, height: 800 });
+      const parts = await filledIn("createPet");
+      await answered(parts);
+      for (const part of [parts.outcome, parts.body]) {
+        const { y = -1, height = 0 } = (await part.boundingBox()) ?? {};
+        expect(y).toBeGreaterThanOrEqual(0);
+        expect(y + height).toBeLessThanOrEqual(800);
+      }
+      expect(await focused()).toBe("outcome");
+      expect(await parts.outcome.getAttribute("role")).toBe("status");
+    },
+  );
+
+  it("fits and is accessible, with wrong fields, answers and everything open", async () => {
+    const parts = await filledIn("createPet");
+    await parts.field("name").fill("n".repeat(255));
+    await answered(parts);
+    await parts.field("name").fill("");
+    await consoleOf(page, "getPet").send.click();
+    await page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true");
+    await expectUsable(page);
+  });
+});
+
+describe.skipIf(CHROMIUM === undefined)("what is copied", () => {
+  let folder: string;
+
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), "petstore-test-"));
+  });
+
+  afterAll(() => rm(folder, { recursive: true }));
+
+  it.each([
+    ["curl", "sh", "curl --version"],
+    ["Python", "python3", "python3 -c import\u00a0requests"],
+  ])("in %s runs as it is, and does what the console did", async (label, program, needed) => {
+    const [tool = "", ...words] = needed.split(" ").map((each) => each.replace("\u00a0", " "));
+    if ((await runProcess(tool, words)).exitCode !== 0) return;
+    const name = `O'Hara's "\\n" $(id) \`id\` %s é😀 !!`;
+    const page = await open("/");
+    const parts = consoleOf(page, "createPet");
+    await parts.field("key").fill(key);
+    await parts.field("name").fill(name);
+    await parts.field("categoryId").fill("-9223372036854775808");
+    await parts.field("status").selectOption("sold");
+    await parts.form.getByText(label, { exact: true }).click();
+    await parts.form.getByRole("button", { name: "Copy", exact: true }).click();
+    const file = join(folder, label);
+    await writeFile(file, await page.evaluate<string>("navigator.clipboard.readText()"));
+    await parts.send.click();
+    await parts.outcome.getByText("201 Created").waitFor();
+    const shown = JSON.parse((await parts.body.textContent()) ?? "");
+    expect(shown.name).toBe(name);
+    const { exitCode, stdout, stderr } = await runProcess(program, [file]);
+    expect(exitCode, stderr).toBe(0);
+    // With the same Idempotency-Key and body, the service repeats the response of the console.
+    expect(stdout).toContain((await parts.body.textContent())?.replace(/\n\s*/g, "").replaceAll(": ", ":"));
+    await page.close();
+  });
+});
+
+describe.skipIf(CHROMIUM === undefined)("the contents", () => {
+  it("find operations, fields, error codes and topics, and lead to them", async () => {
+    const page = await open("/");
+    const found = page.locator(".found a");
+    const results = async (text: string) => {
+      await page.getByLabel("Find").fill(text);
+      return found.allTextContents();
+    };
+    expect(await results("add a")).toEqual(["Add a pet"]);
+    expect(await results("CATEGORY")).toEqual([
+      "categoryId (Add a pet)",
+      "categoryId (NewPet)",
+      "categoryId (Pet)",
+    ]);
+    expect(await results("key_banned")).toEqual(["key_banned (error)"]);
+    expect(await results("limits rate")).toEqual(["Rate limits"]);
+    expect(await results("zebra")).toEqual([]);
+    await results("add a");
+    await found.click();
+    expect(new URL(page.url()).hash).toBe("#/Pets/createPet");
+    expect(await page.locator(".all").isVisible()).toBe(true);
+  });
+
+  it("mark the part that is read, and are a closed menu on a phone", async () => {
+    const page = await open("/#/Usage/getUsage");
+    const current = page.locator(".contents [aria-current]");
+    const expectAtTop = async (id: string, entry: string) => {
+      await current.getByText(entry, { exact: true }).waitFor();
+      expect(await current.count()).toBe(1);
+      const top = await page.evaluate(
+        `Math.round(document.getElementById("${id}").getBoundingClientRect().top)`,
+      );
+      expect(top).toBe(16);
+    };
+    await expectAtTop("/Usage/getUsage", "Get the usage of the key");
+    await page.getByRole("link", { name: "Link to createPet" }).click();
+    await expectAtTop("/Pets/createPet", "Add a pet");
+    await page.getByRole("link", { name: "Deprecation", exact: true }).click();
+    await expectAtTop("deprecation", "Deprecation");
+
+    await page.setViewportSize({ width: 320, height: 800 });
+    expect(await current.isVisible()).toBe(false);
+    await page.getByText("Contents", { exact: true }).click();
+    await page.getByRole("link", { name: "Pagination", exact: true }).click();
+    expect(await page.locator(".all").isVisible()).toBe(false);
+    expect(new URL(page.url()).hash).toBe("#pagination");
+  });
+
+  it("take nothing from the URL but the part", async () => {
+    const markup = encodeURIComponent("<img src=x onerror=alert(1)>");
+    const page = await open(`/?url=${markup}&name=${markup}#/${markup}/${markup}`);
+    expect(await page.content()).not.toContain("onerror");
+    const [first] = await page.locator(".guide pre").allTextContents();
+    expect(first).toContain(`curl -i ${petstore.origin}/v1/pets`);
+    expect(await page.locator("main code").getByText("petstore.example").count()).toBe(0);
+  });
+});
