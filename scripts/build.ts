@@ -69,8 +69,8 @@ async function buildSite(): Promise<void> {
 async function clientPackages(): Promise<Map<string, Uint8Array>> {
   const { name, archive } = await packClient();
   const all = new Map<string, Uint8Array>([[name, archive]]);
-  for (const each of await readdir(RELEASES).catch(() => []))
-    all.set(each, await readFile(join(RELEASES, each)));
+  for (const each of await readdir(RELEASES))
+    if (each.endsWith(".tgz")) all.set(each, await readFile(join(RELEASES, each)));
   const published = all.get(name) ?? archive;
   // Another zlib compresses in another way.
   if (!gunzipSync(published).equals(gunzipSync(archive)))

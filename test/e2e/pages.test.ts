@@ -2,7 +2,7 @@
 // alone: test/unit/site.test.ts.
 
 import { existsSync } from "node:fs";
-import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
+import { readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { gunzipSync, gzipSync } from "node:zlib";
 import type { Browser, Page } from "playwright-core";
@@ -105,7 +105,6 @@ it("earlier versions of the client stay, and a published version can't change", 
   const buildThere = () =>
     runProcess(process.execPath, ["--disable-warning=ExperimentalWarning", "scripts/build.ts"], {}, project);
   const published = await readFile(`dist/petstore-client-${VERSION}.tgz`);
-  await mkdir(releases);
   await writeFile(join(releases, "petstore-client-0.1.0.tgz"), "earlier");
   // Compressed by something else.
   const same = gzipSync(gunzipSync(published), { level: 1 });
