@@ -29,7 +29,7 @@ export class Ticket implements Sleeper {
   /** Where it waits. */
   queue: Queue | undefined;
   /** When it asks again, or when its request ends at the latest. */
-  dueMs = Infinity;
+  dueMs: number = Infinity;
   /** Whether its request can have reached the service. */
   isSent = false;
   /** Whether its request counts as under way in the limits. */
@@ -80,7 +80,7 @@ export interface Wait {
 }
 
 export class Limiter {
-  readonly limits = new Limits();
+  readonly limits: Limits = new Limits();
   readonly #maxConcurrency: number;
   /** First those that consume nothing, then those whose request is repeated, then the others. */
   readonly #queues = { free: new Queue(), repeated: new Queue(), others: new Queue() };

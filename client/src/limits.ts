@@ -40,7 +40,7 @@ export class Limits {
   /** Requests that have no response yet. */
   underway = 0;
   /** When GET /v1/usage was asked last, with or without success. */
-  usageAskedMs = -Infinity;
+  usageAskedMs: number = -Infinity;
   readonly #windows = new Map<string, Window>();
   /** When each request was lost that responses may not include. */
   #lostMs: number[] = [];

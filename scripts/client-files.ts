@@ -1,0 +1,57 @@
+// The files of the built client package: ECMAScript modules in dist/, the same as CommonJS in dist/cjs/, and declarations beside both.
+// The service's build packs them too, where no development dependency is installed, so this imports neither TypeScript nor the
+// generator of client/src/schema.ts.
+
+import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { basename, dirname, join, relative } from "node:path";
+import { type BuildOptions, build } from "esbuild";
+import { isolatedDeclaration } from "oxc-transform";
+
+const FOLDER = "client";
+const SOURCE = join(FOLDER, "src");
+const DIST = join(FOLDER, "dist");
+
+/** Writes client/dist, without the files of earlier builds. */
+export async function buildClient(): Promise<void> {
+  const files = await clientFiles();
+  await rm(DIST, { recursive: true, force: true });
+  for (const [name, contents] of files) {
+    await mkdir(dirname(join(FOLDER, name)), { recursive: true });
+    await writeFile(join(FOLDER, name), contents);
+  }
+}
+
+/** The built files, by their path in the package, such as `dist/index.js`. */
+export async function clientFiles(): Promise<Map<string, string | Uint8Array>> {
+  const modules = await bundle({ format: "esm", outdir: DIST });
+  const commonJs = await bundle({ format: "cjs", outdir: join(DIST, "cjs") });
+  const files = new Map<string, string | Uint8Array>([...modules, ...commonJs]);
+  // In the package's own package.json, "type" is "module".
+  files.set("dist/cjs/package.json", '{ "type": "commonjs" }\n');
+  for (const file of (await readdir(SOURCE)).sort()) {
+    const declarations = await declarationsOf(join(SOURCE, file));
+    const name = `${basename(file, ".ts")}.d.ts`;
+    for (const folder of ["dist", "dist/cjs"]) files.set(`${folder}/${name}`, declarations);
+  }
+  return files;
+}
+
+/** Readable code, because people step through it, and an uncaught error prints the line that threw it. Their bundlers make it small. */
+async function bundle(options: BuildOptions): Promise<[name: string, contents: Uint8Array][]> {
+  const { outputFiles = [] } = await build({
+    entryPoints: [join(SOURCE, "index.ts")],
+    bundle: true,
+    target: "es2022",
+    sourcemap: true,
+    write: false,
+    ...options,
+  });
+  return outputFiles.map(({ path, contents }) => [relative(FOLDER, path).replaceAll("\\", "/"), contents]);
+}
+
+async function declarationsOf(file: string): Promise<string> {
+  const { code, errors } = await isolatedDeclaration(file, await readFile(file, "utf8"));
+  if (errors.length > 0) throw new Error(errors.map(({ message }) => `${file}: ${message}`).join("\n"));
+  // They import each other by the names of the sources.
+  return code.replace(/(?<=(from |import\()"\.\/[\w-]+)\.ts(?=")/g, ".js");
+}
