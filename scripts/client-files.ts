@@ -1,51 +1,34 @@
-// The files and the archive of the client package, client/. The build of the service needs both, so that it can serve its client, and
-// therefore nothing here needs a development dependency.
+// The files of the built client package: ECMAScript modules in dist/, the same as CommonJS in dist/cjs/, and declarations beside both.
+// The service's build packs them too, where no development dependency is installed, so this imports neither TypeScript nor the
+// generator of client/src/schema.ts.
 
 import { execFileSync } from "node:child_process";
 import { cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { build } from "esbuild";
+import { basename, dirname, join, relative } from "node:path";
+import { type BuildOptions, build } from "esbuild";
 import { isolatedDeclaration } from "oxc-transform";
 
-const PACKAGE = "client";
+const FOLDER = "client";
+const SOURCE = join(FOLDER, "src");
+const DIST = join(FOLDER, "dist");
 
-/** Builds ECMAScript modules in the folder `dist` of a package, and the same as CommonJS in `dist/cjs`, each with its declarations. */
-export async function buildClient(folder = PACKAGE): Promise<void> {
-  const [source, dist] = [join(folder, "src"), join(folder, "dist")];
-  await rm(dist, { recursive: true, force: true });
-  const commonJs = join(dist, "cjs");
-  await mkdir(commonJs, { recursive: true });
-  const entryPoints = [join(source, "index.ts")];
-  // Small: classes that programs see have their names as a static property. Debuggers show the source. Node prints the line that threw
-  // an uncaught error.
-  const small = { minify: true, sourcemap: true, lineLimit: 200 };
-  const options = { entryPoints, bundle: true, target: "es2022", ...small };
-  await build({ ...options, format: "esm", outfile: join(dist, "index.js") });
-  await build({ ...options, format: "cjs", outfile: join(commonJs, "index.js") });
-  for (const name of await readdir(source)) {
-    const declarations = await declarationsOf(source, name);
-    for (const folder of [dist, commonJs])
-      await writeFile(join(folder, name.replace(/ts$/, "d.ts")), declarations);
+/** Writes the folder `dist` of the package, without the files of earlier builds. */
+export async function buildClient(folder = FOLDER): Promise<void> {
+  const files = await clientFiles();
+  await rm(join(folder, "dist"), { recursive: true, force: true });
+  for (const [name, contents] of files) {
+    await mkdir(dirname(join(folder, name)), { recursive: true });
+    await writeFile(join(folder, name), contents);
   }
-  // In the package's own package.json, "type" is "module".
-  await writeFile(join(commonJs, "package.json"), '{ "type": "commonjs" }\n');
-}
-
-async function declarationsOf(folder: string, name: string): Promise<string> {
-  const text = await readFile(join(folder, name), "utf8");
-  const { code, errors } = await isolatedDeclaration(name, text);
-  if (errors.length > 0) throw new Error(`${name}: ${errors.map(({ message }) => message).join("; ")}`);
-  // The names of the built files.
-  return code.replace(/(?<=(from |import\()"\.\/[\w-]+)\.ts(?=")/g, ".js");
 }
 
 /** Packs the package as npm publishes it, in a folder of its own, because several builds may run at once. The same files give the same bytes. */
 export async function packClient(): Promise<{ name: string; archive: Buffer }> {
   const folder = await mkdtemp(join(tmpdir(), "petstore-client-"));
   try {
-    for (const name of ["package.json", "README.md", "CHANGELOG.md", "LICENSE", "src"])
-      await cp(join(PACKAGE, name), join(folder, name), { recursive: true });
+    for (const name of ["package.json", "README.md", "CHANGELOG.md", "LICENSE"])
+      await cp(join(FOLDER, name), join(folder, name));
     await buildClient(folder);
     // The script that npm would run before it packs is this one.
     const options = { cwd: folder, stdio: "pipe", shell: process.platform === "win32" } as const;
@@ -55,4 +38,39 @@ export async function packClient(): Promise<{ name: string; archive: Buffer }> {
   } finally {
     await rm(folder, { recursive: true });
   }
+}
+
+/** The built files, by their path in the package, such as `dist/index.js`. */
+async function clientFiles(): Promise<Map<string, string | Uint8Array>> {
+  const modules = await bundle({ format: "esm", outdir: DIST });
+  const commonJs = await bundle({ format: "cjs", outdir: join(DIST, "cjs") });
+  const files = new Map<string, string | Uint8Array>([...modules, ...commonJs]);
+  // In the package's own package.json, "type" is "module".
+  files.set("dist/cjs/package.json", '{ "type": "commonjs" }\n');
+  for (const file of (await readdir(SOURCE)).sort()) {
+    const declarations = await declarationsOf(join(SOURCE, file));
+    const name = `${basename(file, ".ts")}.d.ts`;
+    for (const folder of ["dist", "dist/cjs"]) files.set(`${folder}/${name}`, declarations);
+  }
+  return files;
+}
+
+/** Readable code, because people step through it, and an uncaught error prints the line that threw it. Their bundlers make it small. */
+async function bundle(options: BuildOptions): Promise<[name: string, contents: Uint8Array][]> {
+  const { outputFiles = [] } = await build({
+    entryPoints: [join(SOURCE, "index.ts")],
+    bundle: true,
+    target: "es2022",
+    sourcemap: true,
+    write: false,
+    ...options,
+  });
+  return outputFiles.map(({ path, contents }) => [relative(FOLDER, path).replaceAll("\\", "/"), contents]);
+}
+
+async function declarationsOf(file: string): Promise<string> {
+  const { code, errors } = await isolatedDeclaration(file, await readFile(file, "utf8"));
+  if (errors.length > 0) throw new Error(errors.map(({ message }) => `${file}: ${message}`).join("\n"));
+  // They import each other by the names of the sources.
+  return code.replace(/(?<=(from |import\()"\.\/[\w-]+)\.ts(?=")/g, ".js");
 }

@@ -1,4 +1,5 @@
-// npm run client: generates the types of the client package, client/src/schema.ts, from the published document, and builds the package.
+// npm run client: builds the client package, client/. Its types come from the published document: they are generated into
+// client/src/schema.ts, and the command fails if its code does not fit them.
 
 import { readFile, writeFile } from "node:fs/promises";
 import openapiTS, { astToString } from "openapi-typescript";

@@ -23,8 +23,8 @@ import type { run } from "./program.js";
 
 const petstore = sharedPetstore();
 
-/** Compressed: of the whole code, which is not minified, and of a program that imports only this, bundled and minified. */
-const MAX_BYTES = { code: 8_192, parse: 600, stringify: 600 };
+/** Of programs that import only this, bundled, minified and compressed. */
+const MAX_BYTES = { "* as all": 9 * 1024, parse: 614, stringify: 614 };
 
 /** A project in which the package is installed. */
 let project: string;
@@ -96,17 +96,28 @@ it("the package has its code, licence, README and changelog, of one version, and
   expect([version, latest]).toEqual([VERSION, VERSION]);
 });
 
-it("the package has little code, and bundlers leave out what a program does not use", async () => {
-  const sizeOf = (code: Uint8Array) => gzipSync(code, { level: 9 }).length;
-  const code = await readFile(join(project, "node_modules/petstore-client/dist/index.js"));
-  const bytes: Record<string, number> = { code: sizeOf(code) };
-  for (const name of ["parse", "stringify"]) {
-    const contents = `import { ${name} } from "petstore-client"; console.log(${name})`;
+it("bundlers make the package small, and leave out what a program does not use", async () => {
+  for (const [name, maxBytes] of Object.entries(MAX_BYTES)) {
+    const imported = name.startsWith("*") ? name : `{ ${name} }`;
+    const contents = `import ${imported} from "petstore-client"; console.log(${name.replace("* as ", "")})`;
     const stdin = { contents, resolveDir: project };
-    const bundled = await build({ stdin, bundle: true, minify: true, format: "esm", write: false });
-    bytes[name] = sizeOf(bundled.outputFiles[0]?.contents ?? code);
+    const { outputFiles } = await build({ stdin, bundle: true, minify: true, format: "esm", write: false });
+    const bytes = gzipSync(outputFiles[0]?.contents ?? "", { level: 9 }).length;
+    expect(bytes, name).toBeLessThanOrEqual(maxBytes);
+    // Something was bundled.
+    expect(bytes, name).toBeGreaterThan(maxBytes / 2);
   }
-  for (const [name, max] of Object.entries(MAX_BYTES)) expect(bytes[name], name).toBeLessThanOrEqual(max);
+});
+
+it("the code is readable: an uncaught error prints a short line, its source map the line of the source", async () => {
+  const program = `import { Petstore } from "petstore-client"; new Petstore({ apiKey: "a b" });`;
+  const printed = async (...options: string[]) =>
+    (await runProcess(process.execPath, [...options, "--input-type=module", "--eval", program], {}, project))
+      .stderr;
+  const [place = "", line = "", arrow = ""] = (await printed()).split("\n");
+  expect(place).toMatch(/\/dist\/index\.js:\d+$/);
+  expect([line, arrow]).toEqual([expect.stringMatching(/^ +\S.{0,99}$/), expect.stringMatching(/^ *\^$/)]);
+  expect(await printed("--enable-source-maps")).toContain("client/src/options.ts:");
 });
 
 const IMPORTS = {
