@@ -19,7 +19,7 @@ import {
 import { DEPRECATED_AT, REMOVED_AT } from "../pets/deprecation.ts";
 import { RETENTION_MS } from "../pets/idempotency.ts";
 import { PageQuery } from "../pets/schema.ts";
-import { PLACEHOLDERS } from "../site/reference/samples.ts";
+import { PLACEHOLDERS } from "../samples/samples.ts";
 import { allMessages } from "./error-examples.ts";
 import { meaning } from "./errors.ts";
 import { toJsonSchema } from "./schemas.ts";

@@ -3,7 +3,7 @@
 
 import { Marked, type Tokens } from "marked";
 import { ERROR_STATUS } from "../http/errors.ts";
-import type { Input, Operation } from "../site/reference/operation.ts";
+import type { Input, Operation } from "../samples/operation.ts";
 import type { Release } from "./changes.ts";
 import type { OpenApiDocument } from "./document.ts";
 import { consoleOperation } from "./inputs.ts";

@@ -1,7 +1,7 @@
 // The guide, the operations and the changes as one text, GET /guide.md, for programs, language models and readers without a browser.
 // All of it comes from the published document and the changelog.
 
-import { PLACEHOLDERS } from "../site/reference/samples.ts";
+import { PLACEHOLDERS } from "../samples/samples.ts";
 import type { Release } from "./changes.ts";
 import type { OpenApiDocument } from "./document.ts";
 import {

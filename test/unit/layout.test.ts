@@ -10,6 +10,7 @@ const ORDER = [
   "src/*.ts",
   "src/openapi/**",
   "src/site/**",
+  "src/samples/**",
   "src/operators/**",
   "src/pets/**",
   "src/keys/usage/usage-route.ts",

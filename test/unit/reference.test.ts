@@ -11,8 +11,8 @@ import { DESCRIPTIONS, type Description } from "../../src/openapi/operations.ts"
 import { jsonText } from "../../src/openapi/reference.ts";
 import { MAX_KEY_LENGTH } from "../../src/pets/idempotency.ts";
 import { NewPet } from "../../src/pets/schema.ts";
+import { problemWith, requestOf } from "../../src/samples/operation.ts";
 import { explain, explainFailure } from "../../src/site/reference/explanation.ts";
-import { problemWith, requestOf } from "../../src/site/reference/operation.ts";
 
 beforeEach(() => {
   vi.useFakeTimers({ now: Date.parse("2026-11-20T12:34:20Z") });

@@ -2,12 +2,12 @@
 // wrong, and each way out of a request leads back to a form that can be sent.
 
 import { HEADER } from "../../http/header-names.ts";
+import { type Operation, problemWith, requestOf, type Values } from "../../samples/operation.ts";
+import { LANGUAGES, type Language, sampleOf } from "../../samples/samples.ts";
 import { problemWithKey, storedKey, storeKey } from "../key.ts";
 import { SessionText } from "../session-text.ts";
 import { copyOnClick, keepKeyMasked, maskedKey } from "./copying.ts";
 import { type Explanation, explain, explainFailure } from "./explanation.ts";
-import { type Operation, problemWith, requestOf, type Values } from "./operation.ts";
-import { LANGUAGES, type Language, sampleOf } from "./samples.ts";
 
 /** The build defines both, from the document: scripts/build.ts. Remedies are Markdown, by error code. */
 declare const OPERATIONS: Operation[];

@@ -1,8 +1,8 @@
 // Copying. What is shown has the key masked, what is copied has it whole, by a button or by hand. The key never is in the text of the page,
 // where extensions and screenshots would find it.
 
+import { PLACEHOLDERS } from "../../samples/samples.ts";
 import { problemWithKey, storedKey } from "../key.ts";
-import { PLACEHOLDERS } from "./samples.ts";
 
 /** A key as it may be shown; the placeholder of the samples for what is not a key. */
 export function maskedKey(key: string): string {

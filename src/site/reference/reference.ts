@@ -1,8 +1,8 @@
 // The reference page: its forms, its contents, and the origin of this service in the guide. The page is complete without them.
 
+import { PLACEHOLDERS } from "../../samples/samples.ts";
 import { startConsoles } from "./console.ts";
 import { startNavigation } from "./navigation.ts";
-import { PLACEHOLDERS } from "./samples.ts";
 
 for (const code of document.querySelectorAll("main code")) {
   if (code.textContent?.includes(PLACEHOLDERS.origin))

@@ -15,7 +15,7 @@ import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vites
 import { startWorkers } from "../../../bench/measure/workerd.ts";
 import { VERSION } from "../../../client/src/version.ts";
 import { ERROR_STATUS } from "../../../src/http/errors.ts";
-import { PLACEHOLDERS } from "../../../src/site/reference/samples.ts";
+import { PLACEHOLDERS } from "../../../src/samples/samples.ts";
 import { CHROMIUM, newPage, openBrowser } from "../../support/e2e/browser.ts";
 import { runProcess } from "../../support/e2e/petstore.ts";
 import { sharedPetstore } from "../../support/e2e/shared-petstore.ts";

@@ -1,7 +1,7 @@
 // An operation as the console knows it: its inputs, and what follows from the texts that are filled in. The build takes it from the
 // document. It imports only texts, because the pages and the document share it.
 
-import { FIELD_PROBLEMS } from "../../http/messages.ts";
+import { FIELD_PROBLEMS } from "../http/messages.ts";
 
 /** An input of an operation: a parameter, or a field of the body. Names are unique within an operation. */
 export interface Input {
