@@ -131,7 +131,7 @@ function consoleAsHtml(
         <button type="button" class="copy">Copy</button></div>
       ${programs.join("\n")}
       <div class="inputs">
-        <div class="whole"><label>API key<input name="key" class="masked" aria-describedby="${id}-key-wrong" ${PLAIN} placeholder="pet_…" required></label><span class="wrong" id="${id}-key-wrong"></span></div>
+        <div class="whole"><label>API key${REQUIRED}<input name="key" class="masked" aria-describedby="${id}-key-wrong" ${PLAIN} placeholder="pet_…" required></label><span class="wrong" id="${id}-key-wrong"></span></div>
         ${inputs.map((each) => inputAsHtml(each, id)).join("\n")}
       </div>
       <p class="actions"><button>Send</button><button type="button" class="stop" hidden>Stop</button></p>
@@ -155,7 +155,7 @@ function inputAsHtml({ name, isRequired, type, choices, example }: Input, id: st
     options === undefined
       ? `<input ${attributes} inputmode="${keyboard}" ${PLAIN} placeholder="${escaped(example)}">`
       : `<select ${attributes}><option></option>${options.join("")}</select>`;
-  return `<div><label>${name}${field}</label><span class="wrong" id="${wrong}"></span></div>`;
+  return `<div><label>${name}${isRequired ? REQUIRED : ""}${field}</label><span class="wrong" id="${wrong}"></span></div>`;
 }
 
 /** `owner`: makes the names of fields unique on the page. */
@@ -179,6 +179,8 @@ export function changesAsMarkdown(releases: Release[]): string {
   );
   return ['<section class="changes">', "## Changes", ...details, "</section>"].join("\n\n");
 }
+
+const REQUIRED = " <small>required</small>";
 
 /** Browsers change nothing of what is typed. */
 const PLAIN = 'autocapitalize="off" spellcheck="false"';

@@ -54,7 +54,18 @@ export function consoleOperation(id: OperationId, description: Description): Ope
     inputOf(name, place, required, schema, example),
   );
   const inputs = [...parameters, ...bodyInputs(description)];
-  return { id, method, path: `/v1${path}`, inputs, call, result, ...(note === undefined ? {} : { note }) };
+  const [, success] = Object.entries(description.responses).find(([status]) => status.startsWith("2")) ?? [];
+  if (success === undefined || "$ref" in success) throw new Error(`${id} has no success of its own`);
+  return {
+    id,
+    method,
+    path: `/v1${path}`,
+    inputs,
+    call,
+    result,
+    success: success.description,
+    ...(note === undefined ? {} : { note }),
+  };
 }
 
 /** The samples of the document. */

@@ -84,10 +84,13 @@ function fieldOf(name: string, facts: string[], schema: JsonSchema, description:
   return { name, facts: [...facts, inWords(schema)].join(", "), description: `${description ?? ""}` };
 }
 
+/** A day of the usage fits into a line. */
+const MAX_LINE = 112;
+
 /** JSON in which a value that fits into a line has one. */
 export function jsonText(value: unknown, indent = ""): string {
   const line = JSON.stringify(value, null, 1).replace(/\n */g, " ");
-  if (typeof value !== "object" || value === null || line.length <= 96) return line;
+  if (typeof value !== "object" || value === null || line.length <= MAX_LINE) return line;
   const inner = `${indent}  `;
   const isList = Array.isArray(value);
   const parts = Object.entries(value).map(

@@ -31,6 +31,8 @@ export interface Operation {
   result: string;
   /** What a program should know, for its comment. */
   note?: string;
+  /** What a successful response is. */
+  success: string;
 }
 
 /** What the user has filled in, by input. An empty text is no value. */

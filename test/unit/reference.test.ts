@@ -118,9 +118,9 @@ describe("the explanation", () => {
   };
 
   it("of a success says what is left", () => {
-    const response = new Response("", { statusText: "OK", headers: left });
-    expect(explain(response, "", REMEDIES)).toEqual({
-      outcome: "200 OK. 999 of 1,000 requests left until 12:35:00 UTC.",
+    const response = new Response("", { headers: left });
+    expect(explain(response, "", "A page of pets.", REMEDIES)).toEqual({
+      outcome: "200: A page of pets. 999 of 1,000 requests left until 12:35:00 UTC.",
     });
   });
 
@@ -133,7 +133,7 @@ describe("the explanation", () => {
   ])("of an error %s has a hint", (_, body, retryAfter, hint) => {
     const headers: Record<string, string> =
       retryAfter === undefined ? {} : { [HEADER.retryAfter]: retryAfter };
-    expect(explain(new Response("", { status: 429, headers }), body, REMEDIES)).toEqual({
+    expect(explain(new Response("", { status: 429, headers }), body, "A page of pets.", REMEDIES)).toEqual({
       outcome: "429: Unexpected response with status 429.",
       hint,
     });

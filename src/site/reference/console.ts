@@ -154,7 +154,7 @@ class Console {
 
   #answer(response: Response, body: string): void {
     this.#body = indented(body);
-    this.#say(explain(response, body, REMEDIES));
+    this.#say(explain(response, body, this.#operation.success, REMEDIES));
     const [, next = ""] = response.headers.get("Link")?.match(/<([^>]*)>; rel="next"/) ?? [];
     this.#cursor = (next && new URL(next, location.origin).searchParams.get("cursor")) || "";
     this.#part(".next").hidden = this.#cursor === "";

@@ -9,10 +9,13 @@ export interface Explanation {
   hint?: string;
 }
 
-/** `remedies`: what helps against each error, by its code. */
-export function explain(response: Response, body: string, remedies: Record<string, string>): Explanation {
-  const { status, statusText, headers } = response;
-  const line = `${status} ${statusText}`.trim();
+/** `success`: what a successful response is. `remedies`: what helps against each error, by its code. */
+export function explain(
+  { status, ok, headers }: Response,
+  body: string,
+  success: string,
+  remedies: Record<string, string>,
+): Explanation {
   const number = (name: string) => Number(headers.get(name));
   const [limit, remaining] = [HEADER.rateLimitLimit, HEADER.rateLimitRemaining].map((name) =>
     formatNumber(number(name)),
@@ -20,14 +23,14 @@ export function explain(response: Response, body: string, remedies: Record<strin
   const left = headers.has(HEADER.rateLimitReset)
     ? ` ${remaining} of ${limit} requests left until ${formatInstant(number(HEADER.rateLimitReset))}.`
     : "";
-  if (response.ok) return { outcome: `${line}.${left}` };
+  if (ok) return { outcome: `${status}: ${success}${left}` };
   const { code } = errorIn(body);
   const remedy = Object.hasOwn(remedies, `${code}`) ? remedies[`${code}`] : undefined;
   const unknown =
     "The service did not send this response. Try again later; if it persists, report it to the operator.";
   const seconds = headers.get(HEADER.retryAfter) ?? "$&";
   const hint = remedy?.replace(`\`${HEADER.retryAfter}\``, seconds) ?? unknown;
-  return { outcome: `${line}: ${errorText(status, body)}${left}`, hint };
+  return { outcome: `${status}: ${errorText(status, body)}${left}`, hint };
 }
 
 /** What was the matter if there is no response. `writes`: the request can have done something. */
