@@ -1,21 +1,11 @@
-// Draws the ladder as an SVG: a column for each plan, a row for each figure, a line for each design by the number of isolates. Lines are the
-// table's runs, dots those with other seeds.
+// Draws the ladder as an SVG: a row for each figure, a column for each kind of traffic, a line for each design by the number of isolates. One
+// plan and large letters, because a telephone shows the chart 360 pixels wide.
 
-import {
-  above,
-  DESIGNS,
-  type Design,
-  dollars,
-  ISOLATES,
-  type Loads,
-  PLANS,
-  type Rung,
-  waitMs,
-} from "./climb.ts";
-import type { Traffic } from "./run.ts";
+import { above, DESIGNS, type Design, dollars, ISOLATES, type Loads, type Rung, waitMs } from "./climb.ts";
+import { TRAFFICS } from "./run.ts";
 
-const PANEL = { width: 250, height: 150, gapX: 28, gapY: 58, left: 56, top: 118 };
-const WIDTH = PANEL.left + PLANS.length * (PANEL.width + PANEL.gapX);
+const PANEL = { width: 176, height: 130, gapX: 30, gapY: 62, left: 58, top: 122 };
+const WIDTH = PANEL.left + TRAFFICS.length * (PANEL.width + PANEL.gapX);
 
 /** `max`: of the scale. A logarithmic scale begins at 1, where smaller values are too. */
 interface Measure {
@@ -28,26 +18,26 @@ interface Measure {
 
 const MEASURES: Measure[] = [
   {
-    title: "Admitted above the limit, % (clients send 3 × the limit)",
+    title: "Admitted above the limit, % (sent: 3 × the limit)",
     max: 210,
     ticks: [0, 50, 100, 150, 200],
     of: above,
   },
   {
-    title: "Wait for a decision, p99 in ms (clients send the limit)",
-    max: 5_000,
-    ticks: [1, 10, 100, 1_000, 5_000],
+    title: "Wait for a decision, p99 in ms (sent: the limit)",
+    max: 1_000,
+    ticks: [1, 10, 100, 1_000],
     isLogarithmic: true,
     of: ({ full }) => waitMs(full, 99),
   },
   {
-    title: "$ a million requests (clients send half of the limit)",
-    max: 2,
-    ticks: [0, 0.5, 1, 1.5, 2],
+    title: "$ a million requests (sent: half of the limit)",
+    max: 1.5,
+    ticks: [0, 0.5, 1, 1.5],
     of: ({ half }) => dollars(half),
   },
 ];
-const HEIGHT = PANEL.top + MEASURES.length * (PANEL.height + PANEL.gapY);
+const HEIGHT = PANEL.top + MEASURES.length * (PANEL.height + PANEL.gapY) - 8;
 
 /** The later one is drawn above the others, and is thinner, so equal lines show as stripes. */
 const CLASSES: Record<Design, string> = {
@@ -57,61 +47,52 @@ const CLASSES: Record<Design, string> = {
   "stored object": "e",
   petstore: "d",
 };
-const WIDTHS = { a: 8, b: 6, c: 4.5, e: 3.2, d: 1.8 } as Record<string, number>;
+const WIDTHS = { a: 8, b: 6, c: 4.5, e: 3.2, d: 2 } as Record<string, number>;
 
 const STYLE = `
-  text { font: 12px system-ui, sans-serif; fill: #1f2328 }
+  text { font: 14px system-ui, sans-serif; fill: #1f2328 }
   .title { font-weight: 600 }
   .grid { stroke: #d1d9e0; stroke-width: 1 }
   .a { --color: #56b4e9 } .b { --color: #e69f00 } .c { --color: #cc79a7 } .d { --color: #00664a } .e { --color: #999 }
   path { fill: none; stroke: var(--color); stroke-linejoin: round }
-  .bursty { stroke-dasharray: 7 5 }
-  circle { fill: var(--color) }
   .page { fill: #fff }
   @media (prefers-color-scheme: dark) {
     text { fill: #f0f6fc } .grid { stroke: #3d444d } .page { fill: #0d1117 } .d { --color: #3fd08d }
   }`;
 
-export function drawChart(rungs: readonly Rung[], others: readonly Rung[]): string {
+/** `rungs`: of one plan. */
+export function drawChart(rungs: readonly Rung[]): string {
   const panels = MEASURES.flatMap((measure, row) =>
-    PLANS.map((plan, column) => {
+    TRAFFICS.map((traffic, column) => {
       const x = PANEL.left + column * (PANEL.width + PANEL.gapX);
       const y = PANEL.top + row * (PANEL.height + PANEL.gapY);
-      const ofPlan = (all: readonly Rung[]) => all.filter((each) => each.plan === plan);
-      const lines = ofPlan(rungs).map((rung) => line(measure, rung));
-      const dots = ofPlan(others).flatMap((rung) => points(measure, rung).map((point) => dot(point, rung)));
-      const title = column === 0 ? text(0, -14, measure.title, "title") : "";
-      const name =
-        row === 0
-          ? text(PANEL.width / 2, -36, plan[0]?.toUpperCase() + plan.slice(1), "title", "middle")
-          : "";
-      const parts = [axes(measure, column === 0), ...lines, ...dots, title, name];
+      const lines = rungs.filter((rung) => rung.traffic === traffic).map((rung) => line(measure, rung));
+      const title = column === 0 ? text(-50, -16, measure.title, "title") : "";
+      const name = row === 0 ? text(PANEL.width / 2, -44, `${traffic} traffic`, "title", "middle") : "";
+      const parts = [axes(measure, column === 0), ...lines, title, name];
       return `<g transform="translate(${x} ${y})">\n${parts.filter((each) => each !== "").join("\n")}\n</g>`;
     }),
   );
-  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" aria-label="Designs of a rate limiter by the number of isolates">
+  const below = text(WIDTH / 2, HEIGHT - 10, "isolates", "", "middle");
+  return `<svg xmlns="http://www.w3.org/2000/svg" width="${WIDTH}" height="${HEIGHT}" viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" aria-label="Designs of a rate limiter by the number of isolates">
 <style>${STYLE}
 </style>
 <rect class="page" width="${WIDTH}" height="${HEIGHT}"/>
 ${legend()}
 ${panels.join("\n")}
+${below}
 </svg>
 `;
 }
 
 function legend(): string {
   const designs = (Object.keys(DESIGNS) as Design[]).map((design, index) => {
-    const x = PANEL.left + index * 155;
+    const x = [8, 144, 316][index % 3] as number;
+    const y = 22 + Math.floor(index / 3) * 24;
     const name = CLASSES[design];
-    return `<path class="${name}" stroke-width="${WIDTHS[name]}" d="M${x} 24h30"/>${text(x + 38, 28, design)}`;
+    return `<path class="${name}" stroke-width="${WIDTHS[name]}" d="M${x} ${y}h26"/>${text(x + 34, y + 5, design)}`;
   });
-  const traffics = (["even", "bursty"] as Traffic[]).map((traffic, index) => {
-    const x = PANEL.left + index * 155;
-    return `<path class="${traffic} d" stroke-width="2" d="M${x} 50h30"/>${text(x + 38, 54, `${traffic} traffic`)}`;
-  });
-  const x = PANEL.left + 2 * 155;
-  const rest = `<circle class="d" cx="${x + 15}" cy="50" r="2.5"/>${text(x + 38, 54, "the same with other seeds; horizontal: isolates")}`;
-  return [...designs, ...traffics, rest].join("\n");
+  return designs.join("\n");
 }
 
 function axes(measure: Measure, hasLabels: boolean): string {
@@ -134,11 +115,7 @@ function points(measure: Measure, { byIsolates }: Rung): [x: number, y: number][
 function line(measure: Measure, rung: Rung): string {
   const name = CLASSES[rung.design];
   const path = points(measure, rung).map((point) => point.join(" "));
-  return `<path class="${name} ${rung.traffic}" stroke-width="${WIDTHS[name]}" d="M${path.join("L")}"/>`;
-}
-
-function dot([x, y]: [number, number], { design }: Rung): string {
-  return `<circle class="${CLASSES[design]}" cx="${x}" cy="${y}" r="2.5"/>`;
+  return `<path class="${name}" stroke-width="${WIDTHS[name]}" d="M${path.join("L")}"/>`;
 }
 
 function xOf(isolates: number): number {

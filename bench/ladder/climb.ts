@@ -25,7 +25,7 @@ export type Plan = (typeof PLANS)[number];
 /** Numbers of isolates. */
 export const ISOLATES = [1, 3, 10, 30, 100, 300];
 /** With faults. */
-const FAULTY = 10;
+export const FAULTY = 10;
 /** Requests in a minute, as a multiple of the limit. */
 const LOADS = { half: 0.5, full: 1, over: 3 };
 type Load = keyof typeof LOADS;

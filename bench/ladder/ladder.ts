@@ -14,6 +14,7 @@ import {
   DESIGNS,
   type Design,
   dollars,
+  FAULTY,
   type Loads,
   measure,
   PLANS,
@@ -27,8 +28,10 @@ import { windowRules } from "./window-rules.ts";
 
 export const SEEDS = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
 const OTHER_SEEDS = SEEDS.map((seed) => 1_000 + seed);
-/** Numbers of isolates in the table. */
-export const SHOWN = [1, 10, 100, 300];
+/** Numbers of isolates in the table of all figures. */
+export const SHOWN = [1, 3, 10, 100, 300];
+/** The plan of the chart, of the table to choose by, and of the variants. */
+const CHOSEN = "pro";
 const DOCUMENT = "docs/limits.md";
 const CHART = "docs/limits.svg";
 
@@ -49,7 +52,8 @@ export async function measureLadder(): Promise<Table> {
     });
     return Math.max(...all).toFixed(digits);
   });
-  const tables = [windowRules(), await variants(SEEDS)];
+  const chosen = rungs.filter(({ plan }) => plan === CHOSEN);
+  const tables = [choice(chosen), windowRules(), await variants(SEEDS)];
   const ladder = {
     title: "ladder",
     columns: HEAD,
@@ -57,7 +61,7 @@ export async function measureLadder(): Promise<Table> {
   };
   const document = await readFile(DOCUMENT, "utf8");
   await writeFile(DOCUMENT, [...tables, ladder].reduce(fillIn, document));
-  await writeFile(CHART, drawChart(rungs, others));
+  await writeFile(CHART, drawChart(chosen));
   progress(`ladder: wrote ${DOCUMENT} and ${CHART}`);
   return ladder;
 }
@@ -100,6 +104,15 @@ const SOURCES: Record<Design, string[]> = {
   petstore: ["src/limits/"],
 };
 
+/** The binding counts 10 or 60 s, and an object forgets what is only in memory. */
+const KEEPS_DAY: Record<Design, string> = {
+  binding: "no",
+  "object in memory": "no",
+  "counters, 5 s": "yes",
+  "stored object": "yes",
+  petstore: "yes",
+};
+
 function sourcesIn(folder: string): string[] {
   const names = readdirSync(folder, { recursive: true, encoding: "utf8" });
   return names.filter((name) => name.endsWith(".ts")).map((name) => folder + name);
@@ -113,7 +126,6 @@ function linesOf(design: Design): number {
 }
 
 const COLUMNS: Column[] = [
-  { title: "Lines", digits: 0, values: ({ design }) => [linesOf(design)] },
   {
     title: "Below, %",
     digits: 0,
@@ -131,20 +143,43 @@ const COLUMNS: Column[] = [
 ];
 export const HEAD = ["", "Design", ...COLUMNS.map(({ title }) => title)];
 
-/** The rows of the table. */
+/** One number a design, of one plan: the worse of both kinds of traffic, through as many isolates as with faults. */
+function choice(rungs: readonly Rung[]): Table {
+  const rows = (Object.keys(DESIGNS) as Design[]).map((design) => {
+    const own = rungs.filter((rung) => rung.design === design);
+    const worst = (digits: number, figure: (loads: Loads) => number) =>
+      fixed(Math.max(...own.map(({ byIsolates }) => figure(byIsolates.get(FAULTY) as Loads))), digits);
+    const costs = own.flatMap(({ byFault }) => [byFault["object crashes"], byFault["isolates end"]]);
+    const admitted = Math.max(...costs.map((cost) => cost.above));
+    const refused = Math.max(...costs.map((cost) => cost.below));
+    const crash = admitted > refused ? `+${fixed(admitted, 0)}` : `−${fixed(refused, 0)}`;
+    return [
+      design,
+      worst(0, above),
+      worst(0, ({ full }) => waitMs(full, 99)),
+      worst(2, ({ half }) => dollars(half)),
+      design === "binding" ? "–" : crash,
+      `${linesOf(design)}`,
+      KEEPS_DAY[design],
+    ];
+  });
+  const columns = ["Design", "Above, %", "p99, ms", "$ a million", "Crash, %", "Lines", "Keeps a day"];
+  return { title: "choice", columns, rows };
+}
+
+/** The rows of the table of all figures. */
 function rows(rungs: readonly Rung[]): string[][] {
   return rungs.map((rung) => {
-    const isFirst = rung.design === Object.keys(DESIGNS)[0];
     const title = `${rung.plan[0]?.toUpperCase()}${rung.plan.slice(1)}, ${rung.traffic}`;
     const cells = COLUMNS.map(({ values, digits }) => {
       const figures = values(rung).map((each) => fixed(each, digits));
       return figures.length === 0 ? "–" : figures.join(" · ");
     });
-    return [isFirst ? title : "", rung.design, ...cells];
+    return [title, rung.design, ...cells];
   });
 }
 
-/** Designs whose vendor leaves something open, or that differ from their model, for Pro. */
+/** Designs whose vendor leaves something open, or that differ from their model. */
 const VARIANTS: [name: string, newLimiter: NewLimiter][] = [
   ["binding, all clients in one location", (setting) => binding(setting, undefined, () => 0)],
   ["the same, an update takes 1 s", (setting) => binding(setting, 1_000, () => 0)],
@@ -157,7 +192,7 @@ export async function variants(seeds: readonly number[]): Promise<Table> {
     for (const [name, newLimiter] of VARIANTS) {
       const all: Loads[] = [];
       for (const isolates of SHOWN)
-        all.push(await measure(newLimiter, { limit: PLAN_LIMITS.pro.minute, isolates, traffic }, seeds));
+        all.push(await measure(newLimiter, { limit: PLAN_LIMITS[CHOSEN].minute, isolates, traffic }, seeds));
       const cells = [above, below].map((error) => all.map((each) => fixed(error(each), 0)).join(" · "));
       rows.push([name, traffic, ...cells]);
     }

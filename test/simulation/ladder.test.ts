@@ -3,7 +3,7 @@
 import { readFileSync } from "node:fs";
 import { expect, it } from "vitest";
 import { binding } from "../../bench/ladder/binding.ts";
-import { climb } from "../../bench/ladder/climb.ts";
+import { climb, FAULTY } from "../../bench/ladder/climb.ts";
 import { HEAD, markdown, SEEDS, SHOWN, SHOWN_COLUMNS, variants } from "../../bench/ladder/ladder.ts";
 import type { Limiter } from "../../bench/ladder/limiter.ts";
 import { memoryObject, storedObject } from "../../bench/ladder/object.ts";
@@ -125,22 +125,106 @@ it.each([
   for (const cells of [columns, ...rows]) expect(DOCUMENT).toContain(markdown(cells));
 });
 
+/** The cells of a table of the document, without its head. */
+function rowsOf(title: string): string[][] {
+  const [, table = ""] = DOCUMENT.split(`<!-- ${title} -->\n`);
+  const [rows = ""] = table.split("\n<!--");
+  const lines = rows.split("\n").slice(2);
+  return lines.map((line) => line.replace(/^\| | \|$/g, "").split(" | "));
+}
+
 // One plan, number of isolates and fault, because all of it takes minutes.
 it("docs/limits.md has what the designs do: run npm run bench -- ladder after a change", async () => {
-  const isolates = SHOWN[1] ?? 0;
-  const rungs = await climb(["free"], SEEDS, [isolates], ["isolates end"]);
-  const [, table = ""] = DOCUMENT.split("<!-- ladder -->\n");
-  const [, , ...lines] = table.split("\n");
+  const rungs = await climb(["free"], SEEDS, [FAULTY], ["isolates end"]);
   for (const [index, { design, byIsolates, byFault }] of rungs.entries()) {
-    const cells = lines[index]?.split(" | ") ?? [];
+    const cells = rowsOf("ladder")[index] ?? [];
     const cell = (title: string) => cells[HEAD.indexOf(title)];
     for (const { title, digits, figure } of SHOWN_COLUMNS) {
-      const loads = byIsolates.get(isolates);
+      const loads = byIsolates.get(FAULTY);
       const measured = loads && figure(loads).toFixed(digits);
-      expect([design, title, cell(title)?.split(" · ")[1]]).toEqual([design, title, measured]);
+      const written = cell(title)?.split(" · ")[SHOWN.indexOf(FAULTY)];
+      expect([design, title, written]).toEqual([design, title, measured]);
     }
     const { above, below } = byFault["isolates end"];
     const cost = design === "binding" ? "–" : `${above.toFixed(0)} · ${below.toFixed(0)}`;
     expect([design, cell("Isolates end: above · below")]).toEqual([design, cost]);
   }
+});
+
+/** Of a column of the table of all figures, in rows that begin with plan, traffic and design. `place`: in each cell. */
+function figures(begin: string, column: string, place?: number): (string | undefined)[] {
+  return rowsOf("ladder")
+    .filter((cells) => new RegExp(`^${begin} `).test(cells.join(" ")))
+    .map((cells) => cells[HEAD.indexOf(column)]?.split(" · ") ?? [])
+    .flatMap((cell) => (place === undefined ? cell : [cell[place]]));
+}
+
+const most = (all: (string | undefined)[]) => Math.max(...all.map(Number));
+
+/** The most that a crash or the end of all isolates costs: admitted above the limit, and refused below it. */
+function crashOf(begin: string): [above: number, below: number] {
+  const columns = ["Object crashes: above · below", "Isolates end: above · below"];
+  const at = (place: number) => most(columns.flatMap((column) => figures(begin, column, place)));
+  return [at(0), at(1)];
+}
+
+it("the table to choose by in docs/limits.md has the worst figures for Pro of the table of all figures", () => {
+  const choices = rowsOf("choice");
+  expect(choices.length).toBe(5);
+  for (const [design, above, wait, price, crash] of choices) {
+    const begin = `Pro, \\w+ ${design}`;
+    const worst = (column: string) => most(figures(begin, column, SHOWN.indexOf(FAULTY)));
+    const dollars = worst("$ a million").toFixed(2);
+    expect([design, above, wait, price]).toEqual([
+      design,
+      `${worst("Above, %")}`,
+      `${worst("p99 at the limit")}`,
+      dollars,
+    ]);
+    const [admitted, refused] = crashOf(begin);
+    const cost = admitted > refused ? `+${admitted}` : `−${refused}`;
+    expect([design, crash]).toEqual([design, design === "binding" ? "–" : cost]);
+  }
+});
+
+/** The least and the most that this service costs on a plan. */
+function dollarsOf(plan: string): string {
+  const all = figures(`${plan}, \\w+ petstore`, "$ a million").sort();
+  return `${all[0]} to ${all.at(-1)}`;
+}
+
+it("docs/scale.md has the prices of docs/limits.md", () => {
+  const prices = ["Free", "Pro", "Business"].map(dollarsOf).join("; ");
+  expect(readFileSync("docs/scale.md", "utf8")).toContain(`Free; Pro; Business | ${prices} |`);
+});
+
+it("what docs/limits.md says of each design has the figures of its tables", () => {
+  const choices = Object.fromEntries(rowsOf("choice").map(([design, ...cells]) => [design, cells]));
+  const inOneLocation = (name: string) => {
+    const rows = rowsOf("variants").filter(([design]) => design === name);
+    return most(rows.flatMap(([, , above = ""]) => above.split(" · ")));
+  };
+  const calls = (begin: string, isolates: number) =>
+    figures(begin, "Calls a request", SHOWN.indexOf(isolates));
+  const threeCounters = figures("Pro, \\w+ counters, 5 s", "Above, %", SHOWN.indexOf(3));
+  const [memoryAbove, memoryWait, memoryPrice] = choices["object in memory"] ?? [];
+  const [countersAbove, , countersPrice] = choices["counters, 5 s"] ?? [];
+  const [, storedWait, storedPrice, storedCrash] = choices["stored object"] ?? [];
+  const [, wait, , crash, lines] = choices.petstore ?? [];
+  const [, crashOfBusiness] = crashOf("Business, \\w+ petstore");
+  const phrases = [
+    `${inOneLocation("binding, all clients in one location")} % more if its isolates learn of an admission after 100 ms`,
+    `or ${inOneLocation("the same, an update takes 1 s")} % after 1 s`,
+    `$${memoryPrice} and each waits for a round trip (p99 ${memoryWait} ms)`,
+    `bursts get up to ${memoryAbove} % more`,
+    `at $${countersPrice} a million`,
+    `three admit up to ${most(threeCounters)} % more, ten ${countersAbove} %`,
+    `$${storedPrice} a million, waits ${storedWait} ms (p99) and loses ${storedCrash?.slice(1)} % of a minute`,
+    `$${dollarsOf("(Pro|Business)")} a million for Pro and Business but ${dollarsOf("Free")} for Free`,
+    `loses ${crash?.slice(1)} % of a minute in a crash (of a Business key ${crashOfBusiness} %), waits ${wait} ms (p99)`,
+    `${Number(lines).toLocaleString("en")} lines`,
+    `${calls("Business, even petstore", FAULTY)} a request with 0.8 even requests a second, ${calls("Pro, even petstore", 1)} with 2.5`,
+  ];
+  const text = DOCUMENT.replace(/\s+/g, " ");
+  expect(phrases.filter((phrase) => !text.includes(phrase))).toEqual([]);
 });
