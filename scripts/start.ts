@@ -23,7 +23,7 @@ import { untilGone } from "./cloudflare/dev-server.ts";
 import { setAsideEarlier } from "./cloudflare/earlier-state.ts";
 import { folder, localState } from "./cloudflare/target.ts";
 import { requireNoRestore } from "./cloudflare/time-travel.ts";
-import { QUIET, readConfig, WRANGLER } from "./cloudflare/wrangler.ts";
+import { QUIET, WRANGLER } from "./cloudflare/wrangler.ts";
 import { defineCommand, integer, main } from "./lib/command.ts";
 import { type Io, ReportedError, UsageError } from "./lib/io.ts";
 import { petstoreLine } from "./lib/line.ts";
@@ -42,6 +42,12 @@ const WRANGLER_ENV = {
   // request's processor time.
   X_LOCAL_OBSERVABILITY: "false",
 };
+
+/**
+ * Wrangler tells the Worker that requests came over HTTPS. The Worker refuses plain HTTP except to loopback hosts
+ * (src/http/require-https.ts), and containers call the service by other names. A switch in the Worker could get into a deployment.
+ */
+const ANY_HOST = ["--upstream-protocol", "https"];
 
 const start = defineCommand({
   description:
@@ -79,10 +85,10 @@ const start = defineCommand({
       );
     // Before wrangler starts, which says less about a folder that can't be used.
     const databases = await createDatabases(target, ...CONTENTS);
-    const args = ["--persist-to", state, "--local-protocol", localProtocol, ...forwarded];
+    const args = [...ANY_HOST, "--persist-to", state, "--local-protocol", localProtocol, ...forwarded];
     if (port !== undefined) args.push("--port", `${port}`);
     const env = { ...WRANGLER_ENV, WRANGLER_REGISTRY_PATH: registryPath(state), ...io.env, ...QUIET };
-    const server = startWrangler([...(await upstreamOptions(args)), ...args], env);
+    const server = startWrangler(args, env);
     const exited = once(server, "exit");
     try {
       // Wrangler opens no database before the first request.
@@ -140,14 +146,6 @@ async function requireFreePort(port: number): Promise<void> {
   });
   probe.close();
   await once(probe, "close");
-}
-
-/** With a route, wrangler sends the Worker the route's host, for which it refuses plain HTTP (src/http/require-https.ts). */
-async function upstreamOptions(args: string[]): Promise<string[]> {
-  const { route, routes = [] } = await readConfig();
-  const isNeeded =
-    (route !== undefined || routes.length > 0) && !args.join(" ").includes("--upstream-protocol");
-  return isNeeded ? ["--upstream-protocol", "https"] : [];
 }
 
 /** Resolves with the host and the port once the service is ready. */

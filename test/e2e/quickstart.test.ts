@@ -1,7 +1,10 @@
 // A new user's first steps in a copy of the project: npm start, requests with the printed key, a second start.
 
+import { once } from "node:events";
 import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { request } from "node:http";
 import { dirname, join } from "node:path";
+import { json } from "node:stream/consumers";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { registryPath } from "../../scripts/cloudflare/database.ts";
 import { WRANGLER } from "../../scripts/cloudflare/wrangler.ts";
@@ -55,6 +58,14 @@ describe("npm start", () => {
     const words = ["d1", "migrations", "list", "KEYS_DB", "--local", "--persist-to", state];
     const { stdout } = await runScript(WRANGLER, words);
     expect(stdout).toContain("No migrations to apply!");
+  });
+
+  it("accepts plain HTTP by any host name, as containers call it, and links pages by that name", async () => {
+    // fetch does not send another Host.
+    const headers = { Authorization: `Bearer ${key}`, Host: "api:8787" };
+    const [response] = await once(request(`${origin}/v1/pets?limit=1`, { headers }).end(), "response");
+    expect(await json(response)).toMatchObject([{ name: "Rex" }]);
+    expect(response.headers.link).toMatch(/^<http:\/\/api:8787\/v1\/pets\?limit=1&cursor=/);
   });
 
   it("reports a port in use", async () => {
