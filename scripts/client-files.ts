@@ -63,6 +63,8 @@ async function bundle(options: BuildOptions): Promise<[name: string, contents: U
     target: "es2022",
     sourcemap: true,
     write: false,
+    // Whatever the compiler is told, the same sources give the same files.
+    tsconfigRaw: { compilerOptions: { alwaysStrict: true } },
     ...options,
   });
   return outputFiles.map(({ path, contents }) => [relative(FOLDER, path).replaceAll("\\", "/"), contents]);

@@ -9,6 +9,8 @@ import type { Browser, Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { VERSION } from "../../client/src/version.ts";
 import { HEADER } from "../../src/http/header-names.ts";
+import { forEachWindow } from "../../src/keys/plans.ts";
+import { MAX_LIMIT } from "../../src/limits/windows.ts";
 import { openApiDocument } from "../../src/openapi/document.ts";
 import { EXAMPLE_USAGE } from "../../src/openapi/examples.ts";
 import { fillGuide } from "../../src/openapi/guide.ts";
@@ -292,49 +294,105 @@ describe.skipIf(CHROMIUM === undefined)("the usage page", () => {
     });
   });
 
-  it("draws gauges and days with the clock of the service, fits into narrow windows, and is accessible", async () => {
+  it("draws gauges, days and a ban with the clock of the service, fits into narrow windows, and is accessible", async () => {
+    const usage = {
+      ...EXAMPLE_USAGE,
+      windows: forEachWindow((name) => ({
+        ...EXAMPLE_USAGE.windows[name],
+        limit: MAX_LIMIT,
+        used: 123_456_789,
+      })),
+      // The widest figures of a plan.
+      days: EXAMPLE_USAGE.days.map((day, index) => {
+        const refused = {
+          refusedBy: refusedBy({ minute: 98_765, day: 123_456 }),
+          busiest: { minute: 40_000 },
+        };
+        return index === 28 ? { ...day, admitted: 100_000, ...refused } : day;
+      }),
+      bannedUntil: EXAMPLE_MS / 1000 + 600,
+    };
     const page = await open("/usage", async (each) => {
       // The clock of the machine is an hour slow.
       await each.clock.install({ time: EXAMPLE_MS - 3_600_000 });
-      // The widest figures of a plan.
-      const refused = { refusedBy: refusedBy({ minute: 98_765, day: 123_456 }), busiest: { minute: 40_000 } };
-      const days = EXAMPLE_USAGE.days.map((day, index) =>
-        index === 28 ? { ...day, admitted: 100_000, ...refused } : day,
-      );
-      await answerUsage(each, { ...EXAMPLE_USAGE, days, bannedUntil: EXAMPLE_MS / 1000 + 600 });
+      await answerUsage(each, usage);
     });
     await enter(page, key);
     await meters(page).first().waitFor();
 
-    expect(await page.locator("#state.banned").textContent()).toContain("banned until 12:44:20 UTC");
-    const gauge = page.locator("#minute");
-    const texts = ["This minute", "1", "of 60", "59 left", "resets in 40 s"];
     // biome-ignore lint/performance/useDomNodeTextContent: the lines are those of the layout.
-    expect((await gauge.innerText()).split(/\n+/)).toEqual(texts);
-    expect(await gauge.locator(".used").getAttribute("stroke-dasharray")).toMatch(/^1\.6\d* 100$/);
+    const lines = async () => (await page.locator("#minute").innerText()).split(/\n+/);
+    const gauge = page.locator("#minute");
     const meter = page.getByRole("meter", { name: "Today (UTC)" });
-    expect(await meter.getAttribute("aria-valuetext")).toBe("1 of 1,000 used");
-    expect(await meter.getAttribute("aria-valuemax")).toBe("1000");
-    expect(await page.locator("#chart g:has(title)").count()).toBe(30);
+    const colourOf = (selector: string) =>
+      page.evaluate(`getComputedStyle(document.querySelector("${selector}")).color`);
+    const ban = "nothing admitted until 12:44:20 UTC";
+    expect(await page.locator("#state.banned").textContent()).toContain("banned until 12:44:20 UTC");
+    expect(await lines()).toEqual(["This minute", "123,456,789", "of 1,000,000,000", ban, "resets in 40 s"]);
+    expect(await meter.getAttribute("aria-valuetext")).toBe(`123,456,789 of 1,000,000,000 used, ${ban}`);
+    expect(await colourOf("#minute .left")).not.toBe(await colourOf("body"));
     await page.getByText("Show as a table").click();
+    await expectUsable(page);
+
+    await page.unrouteAll();
+    await answerUsage(
+      page,
+      { ...EXAMPLE_USAGE, days: usage.days, bannedUntil: usage.bannedUntil },
+      EXAMPLE_MS + 600_000,
+    );
+    await page.clock.runFor(2_000);
+    await page.locator("#state:not(.banned)").waitFor();
+    expect(await page.locator("#state").textContent()).toBe("This key is on the Free plan.");
+    expect((await lines()).slice(0, 4)).toEqual(["This minute", "1", "of 60", "59 left"]);
+    expect(await meter.getAttribute("aria-valuetext")).toBe("1 of 1,000 used, 999 left");
+    expect(await meter.getAttribute("aria-valuemax")).toBe("1000");
+    expect(await gauge.locator(".share").getAttribute("stroke-dasharray")).toMatch(/^1\.6\d* 100$/);
+    expect(await colourOf("#minute .left")).toBe(await colourOf("body"));
+    expect(await page.locator("#chart g:has(title)").count()).toBe(30);
     const rows = await page.locator("#days tbody tr").allInnerTexts();
-    expect(rows.slice(0, 2)).toEqual(["20 Nov\t1\t0\t0\t1", "19 Nov\t100,000\t98,765\t123,456\t40,000"]);
+    expect(rows.slice(0, 2)).toEqual([
+      "20 Nov\t1\t0\t0\t1\t",
+      "19 Nov\t100,000\t98,765\t123,456\t40,000\tminute, day",
+    ]);
     expect(await page.getByRole("heading", { name: "Last 30 days" }).count()).toBe(1);
     await expectUsable(page);
   });
 
-  it("says whether a larger plan would have helped, from the counts of the service", async () => {
+  const totals = (page: Page) => page.locator("#totals > div").allTextContents();
+
+  it.each([
+    ["minute", "day"],
+    ["day", "minute"],
+  ])(
+    "says that a client that waits has used up its %s, and what a larger plan would have changed",
+    async (name, other) => {
+      const { key: own } = await petstore.newKey("enterprise", { [name]: 5 });
+      const page = await open("/usage");
+      await enter(page, own);
+      await page.getByText("No limit was used up: a larger plan would have changed nothing.").waitFor();
+      // Exactly the limit, also if the window ends meanwhile.
+      const left = async () =>
+        (await petstore.call("/v1/nowhere", own)).headers.get(HEADER.rateLimitRemaining);
+      while ((await left()) !== "0");
+      await page.getByText("The Free plan is the smallest that would have admitted these requests").waitFor();
+      const ofOther = `Limit per ${other} used up0 days`;
+      expect(await totals(page)).toEqual(
+        expect.arrayContaining([`Limit per ${name} used up1 day`, ofOther, "Refused requests0"]),
+      );
+      expect(await page.locator("#chart g > .mark").count()).toBe(1);
+      expect(await page.locator("#days tbody").textContent()).toContain(name);
+    },
+  );
+
+  it("says what refused requests would have needed, from the counts of the service", async () => {
     const { key: free } = await petstore.newKey("free");
     const page = await open("/usage");
     await enter(page, free);
-    await page.getByText("No limit refused a request in the last 30 days: a larger plan would not").waitFor();
-    expect(await page.locator("#doubt").isVisible()).toBe(false);
     // More than two minutes admit, because a minute may begin meanwhile; too few for a ban.
     await Promise.all(Array.from({ length: 150 }, () => petstore.call("/v1/nowhere", free)));
-    await page
-      .getByText("On 1 of the last 30 days, the limit per minute refused requests. The Pro plan")
-      .waitFor();
-    expect(await page.locator("#doubt").isVisible()).toBe(true);
+    await page.getByText("A client that repeats refused requests may need less").waitFor();
+    expect(await page.locator("#advice").textContent()).toContain("The Pro plan is the smallest");
     expect(await page.locator("#chart rect.refused-0").count()).toBe(1);
+    expect(await totals(page)).toContain("Limit per minute used up1 day");
   });
 });

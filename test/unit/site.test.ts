@@ -1,14 +1,21 @@
 // The texts, figures and charts of the usage page, and what the pages share. test/e2e/pages.test.ts draws them in a browser.
 
 import { afterEach, assert, beforeEach, describe, expect, it, vi } from "vitest";
-import { forEachWindow, SHORT_WINDOWS } from "../../src/keys/plans.ts";
+import {
+  forEachWindow,
+  type Limits,
+  SHORT_WINDOWS,
+  WINDOW_NAMES,
+  WINDOWS,
+  type WindowName,
+} from "../../src/keys/plans.ts";
 import type { UsageBody } from "../../src/keys/usage/usage-body.ts";
 import { MAX_LIMIT } from "../../src/limits/windows.ts";
 import { storedKey, storeKey } from "../../src/site/key.ts";
 import { errorText, formatInstant } from "../../src/site/text.ts";
-import { adviceOn } from "../../src/site/usage/advice.ts";
-import { chartSvg, tableOf } from "../../src/site/usage/chart.ts";
-import { gaugeFigures, stateText } from "../../src/site/usage/figures.ts";
+import { adviceOn, markedDays, totalsOf } from "../../src/site/usage/advice.ts";
+import { chartSvg, legend, tableOf } from "../../src/site/usage/chart.ts";
+import { gaugeFigures, stateTexts } from "../../src/site/usage/figures.ts";
 import { refusedBy } from "../support/key-record.ts";
 
 const nowMs = Date.parse("2026-11-20T12:34:20Z");
@@ -76,22 +83,25 @@ describe("the state of a key", () => {
       bannedUntil,
       days: [],
     };
-    expect(stateText(body, nowMs)).toBe(`This key is on the Free plan.${text}`);
+    const isBanned = text.startsWith(` ${ban}`);
+    expect(stateTexts(body, nowMs)).toEqual({ text: `This key is on the Free plan.${text}`, isBanned });
   });
 });
 
 describe("a gauge", () => {
+  const state = { plan: "free", windows: {}, bannedUntil: null } as const;
+
   it.each([
     ["nothing used", 60, 0, { used: "0", of: "of 60", left: "60 left", percent: 0, level: "fine" }],
-    ["one of many", 100_000, 1, { used: "1", of: "of 100K", left: "99,999 left", percent: 1, level: "fine" }],
+    ["one of many", 1e9, 1, { used: "1", of: "of 1,000,000,000", left: "999,999,999 left", percent: 1 }],
     ["79 %", 1000, 790, { percent: 79, level: "fine" }],
     ["80 %", 1000, 800, { left: "200 left", percent: 80, level: "low" }],
     ["all", 1000, 1000, { left: "0 left", percent: 100, level: "empty" }],
     ["more than a smaller plan has", 10, 25, { used: "25", percent: 100, level: "empty", current: 10 }],
-    ["much", 1e9, 1_234_567, { used: "1.2M", of: "of 1B", description: "1,234,567 of 1,000,000,000 used" }],
+    ["its text", 1e6, 123_456, { description: "123,456 of 1,000,000 used, 876,544 left" }],
   ])("shows %s", (_, limit, used, figures) => {
     const window = { limit, used, remaining: Math.max(0, limit - used), reset: now };
-    expect(gaugeFigures(window, nowMs)).toMatchObject(figures);
+    expect(gaugeFigures(state, window, nowMs)).toMatchObject(figures);
   });
 
   it.each([
@@ -102,109 +112,208 @@ describe("a gauge", () => {
     [3_541, "1 h 0 min"],
     [86_340, "23 h 59 min"],
   ])("shows that the window resets in %d seconds", (seconds, text) => {
-    const { reset } = gaugeFigures({ limit: 1, used: 0, remaining: 1, reset: now + seconds }, nowMs + 1);
-    expect(reset).toBe(`resets in ${text}`);
+    const window = { limit: 1, used: 0, remaining: 1, reset: now + seconds };
+    expect(gaugeFigures(state, window, nowMs + 1).reset).toBe(`resets in ${text}`);
+  });
+
+  const minute = { limit: 60, used: 1, remaining: 59, reset: now + 40 };
+  const day = { limit: 1000, used: 1, remaining: 999, reset: now + 41_140 };
+  const fullMinute = { ...minute, used: 60, remaining: 0 };
+  const fullDay = { ...day, used: 1000, remaining: 0 };
+  const untilBan = { left: "nothing admitted until 12:44:20 UTC", level: "empty" };
+  const untilDay = { left: "nothing admitted until 21 November at 00:00:00 UTC", level: "empty" };
+  const ofMinute = { left: "59 left", level: "fine" };
+  const ofDay = { left: "999 left", level: "fine" };
+  const none = { left: "0 left", level: "empty" };
+
+  it.each([
+    ["a ban", { minute, day }, 600, untilBan, untilBan],
+    ["a ban until a second before now", { minute, day }, 0, ofMinute, ofDay],
+    ["a ban and a full day", { minute, day: fullDay }, 600, untilDay, untilDay],
+    ["a full day", { minute, day: fullDay }, undefined, untilDay, none],
+    ["a full minute, which ends soon", { minute: fullMinute, day }, undefined, none, ofDay],
+  ])("shows what admits nothing: %s", (_, windows, banSeconds, minuteFigures, dayFigures) => {
+    const bannedUntil = banSeconds === undefined ? null : now + banSeconds;
+    const figuresOf = (name: "minute" | "day") =>
+      gaugeFigures({ plan: "free", windows, bannedUntil }, windows[name], nowMs);
+    expect(figuresOf("minute")).toMatchObject(minuteFigures);
+    expect(figuresOf("day")).toMatchObject(dayFigures);
+    expect(figuresOf("day").description).toContain(`of 1,000 used, ${dayFigures.left}`);
   });
 });
 
-describe("whether a larger plan would have helped", () => {
-  const window = (limit: number) => ({ limit, used: 0, remaining: limit, reset: now });
+describe("what a larger plan would have changed", () => {
+  const days = (counts: { admitted?: number; refused?: Partial<Limits>; busiest?: Partial<Limits> }[]) =>
+    Array.from({ length: 30 }, (_, index) => {
+      const { admitted = 0, refused = {}, busiest = {} } = counts[index] ?? {};
+      const date = new Date(nowMs - (29 - index) * 86_400_000).toISOString().slice(0, 10);
+      const each = SHORT_WINDOWS.map((name) => [name, busiest[name] ?? 0]);
+      return { date, admitted, refusedBy: refusedBy(refused), busiest: Object.fromEntries(each) };
+    });
+  const windowsOf = (limits: Partial<Limits>) =>
+    forEachWindow((name) => ({ limit: limits[name] ?? MAX_LIMIT, used: 0, remaining: 1, reset: now }));
+
   /** Of a key with these limits, whose days have these counts; it was not used on the others. */
-  const adviceTo = (minute: number, day: number, ...counts: number[][]) => {
-    const days = Array.from({ length: 30 }, (_, index) => {
-      const [admitted = 0, byMinute = 0, byDay = 0, inMinute = 0] = counts[index] ?? [];
-      const refused = refusedBy({ minute: byMinute, day: byDay });
-      const busiest = { ...Object.fromEntries(SHORT_WINDOWS.map((name) => [name, 0])), minute: inMinute };
-      return { date: "2026-11-20", admitted, refusedBy: refused, busiest };
-    });
-    return adviceOn({
-      days,
-      windows: { ...forEachWindow(() => window(MAX_LIMIT)), minute: window(minute), day: window(day) },
-    });
+  const of = (minute: number, day: number, ...counts: number[][]) => {
+    const usage = {
+      days: days(
+        counts.map(([admitted = 0, byMinute = 0, byDay = 0, inMinute = 0]) => ({
+          admitted,
+          refused: { minute: byMinute, day: byDay },
+          busiest: { minute: inMinute },
+        })),
+      ),
+      windows: windowsOf({ minute, day }),
+    };
+    const marked = markedDays(usage);
+    const totals: Record<string, string> = Object.fromEntries(totalsOf(marked));
+    const titles = ["Limit per minute used up", "Limit per day used up", "Refused requests"];
+    return {
+      totals: titles.map((title) => totals[title]),
+      text: adviceOn(marked, usage.windows).replaceAll(OTHERS, ""),
+    };
   };
 
   /** What a text says of the limits of other windows. */
-  const OTHERS = / [\d,]+ per (?!minute|day)\w+,/g;
-  const PRO = "The Pro plan would have admitted all: 300 requests per minute, 10,000 per day.";
-  const BUSINESS = "The Business plan would have admitted all: 1,000 requests per minute, 100,000 per day.";
-  const MINUTE = "On 1 of the last 30 days, the limit per minute refused requests.";
-  const DAY = "On 1 of the last 30 days, the limit per day refused requests.";
-  const BOTH =
-    "On 2 of the last 30 days, the limit per minute refused requests; on 1, the limit per day did.";
+  const OTHERS = /, [\d,]+ per (?!minute|day)\w+/g;
+  const ADMITTED = "would have admitted these requests with no limit used up";
+  const FREE = `The Free plan is the smallest that ${ADMITTED}: 60 requests per minute, 1,000 per day.`;
+  const PRO = `The Pro plan is the smallest that ${ADMITTED}: 300 requests per minute, 10,000 per day.`;
+  const BUSINESS = `The Business plan is the smallest that ${ADMITTED}: 1,000 requests per minute, 100,000 per day.`;
+  const NONE = `No plan with fixed limits ${ADMITTED}:`;
+  const NOW = `The limits that the key has now ${ADMITTED}.`;
+  const SPREADING = "Without a larger plan, spreading requests over the day would have been enough:";
+  const NOT_DAY = "Spreading requests over the day helps with the limit per minute, not per day:";
+  const UNSENT = "may need more: requests that were not sent are not counted.";
+  const WAITING = `A client that waits ${UNSENT}`;
+  const REPEATING = `A client that repeats refused requests may need less, one that waits ${UNSENT}`;
 
-  it.each<[string, ReturnType<typeof adviceTo>, string[]]>([
+  it.each<[string, ReturnType<typeof of>, string, string[]]>([
     [
-      "no, if nothing was refused, however much was sent",
-      adviceTo(60, 1_000, [1_000, 0, 0, 60]),
-      ["No limit refused a request in the last 30 days: a larger plan would not have helped."],
+      "nothing, if each limit had one request left",
+      of(60, 1_000, [999, 0, 0, 59]),
+      "0 days, 0 days, 0",
+      ["No limit was used up: a larger plan would have changed nothing."],
     ],
     [
-      "yes, but bursts can be spread",
-      adviceTo(60, 1_000, [700, 240, 0, 300]),
+      "no used-up day, though nothing was refused",
+      of(60, 1_000, [1_000, 0, 0, 59]),
+      "0 days, 1 day, 0",
+      [PRO, WAITING],
+    ],
+    [
+      "no full minutes, though nothing was refused: spreading is enough too",
+      of(60, 1_000, [999, 0, 0, 60], [60, 0, 0, 60]),
+      "2 days, 0 days, 0",
+      [PRO, `${SPREADING} the busiest minute had 60 requests, the limit is 60.`, WAITING],
+    ],
+    [
+      "neither, though nothing was refused: a client that waits uses exactly its limits",
+      of(60, 1_000, [1_000, 0, 0, 60]),
+      "1 day, 1 day, 0",
+      [PRO, `${NOT_DAY} the busiest minute had 60 requests, the limit is 60.`, WAITING],
+    ],
+    [
+      "refusals by the minute, but bursts can be spread",
+      of(60, 1_000, [700, 240, 0, 299]),
+      "1 day, 0 days, 240",
+      [PRO, `${SPREADING} the busiest minute had 299 requests, the limit is 60.`, REPEATING],
+    ],
+    ["refusals by the day", of(60, 1_000, [1_000, 0, 8_999, 59]), "0 days, 1 day, 8,999", [PRO, REPEATING]],
+    [
+      "a full minute, if it needs as many as the next plan has",
+      of(60, 1_000, [900, 240, 0, 300]),
+      "1 day, 0 days, 240",
+      [BUSINESS, `${NOT_DAY} the busiest minute had 300 requests, the limit is 60.`, REPEATING],
+    ],
+    [
+      "a used-up day, if it needs as many as the next plan has",
+      of(60, 1_000, [1_000, 0, 9_000, 59]),
+      "0 days, 1 day, 9,000",
+      [BUSINESS, REPEATING],
+    ],
+    [
+      "both, if one day needs the minute, and another one the day",
+      of(300, 10_000, [500, 1, 0, 301], [400, 1, 0, 301], [10_000, 0, 1, 40]),
+      "2 days, 1 day, 3",
+      [BUSINESS, `${NOT_DAY} the busiest minute had 301 requests, the limit is 300.`, REPEATING],
+    ],
+    [
+      "something with limits as agreed, if no plan is enough",
+      of(1_000, 100_000, [100_000, 0, 0, 900]),
+      "0 days, 1 day, 0",
       [
-        MINUTE,
-        PRO,
-        "Without a larger plan, spreading requests over the day would have been enough: the busiest minute had 300 requests, the limit is 60.",
+        `${NONE} up to 900 requests per minute, 100,000 per day. The Enterprise plan has limits as agreed.`,
+        WAITING,
       ],
     ],
-    ["yes, if the day is too small", adviceTo(60, 1_000, [1_000, 0, 9_000, 60]), [DAY, PRO]],
     [
-      "yes, if a minute needs one more than a plan has",
-      adviceTo(60, 1_000, [900, 241, 0, 301]),
-      [
-        MINUTE,
-        BUSINESS,
-        "Spreading requests over the day helps with the limit per minute only: the busiest minute had 301 requests, the limit is 60.",
-      ],
-    ],
-    ["yes, if a day needs one more", adviceTo(60, 1_000, [1_000, 0, 9_001, 60]), [DAY, BUSINESS]],
-    [
-      "yes, if one day needs the minute, and another one the day",
-      adviceTo(300, 10_000, [500, 1, 0, 301], [400, 1, 0, 301], [10_000, 0, 1, 40]),
-      [
-        BOTH,
-        BUSINESS,
-        "Spreading requests over the day helps with the limit per minute only: the busiest minute had 301 requests, the limit is 300.",
-      ],
+      "nothing, if the limits are larger by now",
+      of(300, 10_000, [700, 240, 500, 299]),
+      "0 days, 0 days, 740",
+      [NOW, REPEATING],
     ],
     [
-      "with limits as agreed, if no plan is enough",
-      adviceTo(1_000, 100_000, [100_000, 0, 1, 900]),
-      [
-        DAY,
-        "No plan with fixed limits would have admitted all: up to 900 requests per minute, 100,001 per day. The Enterprise plan has limits as agreed.",
-      ],
+      "all days that a larger plan admitted, if the limits are smaller by now",
+      of(60, 1_000, [9_999, 0, 0, 10], [1_000, 0, 0, 10]),
+      "0 days, 2 days, 0",
+      [PRO, WAITING],
+    ],
+    ["own limits", of(5, 10, [9, 0, 1, 4]), "0 days, 0 days, 1", [FREE, REPEATING]],
+    [
+      "no minute that the requests of after a used-up day would have filled",
+      of(60, 1_000, [1_000, 0, 500, 559]),
+      "0 days, 1 day, 500",
+      [BUSINESS, REPEATING],
     ],
     [
-      "not, if the limits are larger by now",
-      adviceTo(300, 10_000, [700, 240, 500, 300]),
-      [
-        "On 1 of the last 30 days, the limit per minute refused requests; on 1, the limit per day did.",
-        "The limits that the key has now would have admitted all.",
-      ],
+      "a minute that was full beside the refusals of a used-up day",
+      of(60, 1_000, [1_000, 0, 1, 61]),
+      "1 day, 1 day, 1",
+      [PRO, `${NOT_DAY} the busiest minute had 61 requests, the limit is 60.`, REPEATING],
     ],
     [
-      "yes, also a plan instead of own limits",
-      adviceTo(5, 9, [9, 0, 1, 5]),
-      [DAY, "The Free plan would have admitted all: 60 requests per minute, 1,000 per day."],
+      "a minute that refused, whatever the day refused",
+      of(60, 1_000, [1_000, 1, 500, 61]),
+      "1 day, 1 day, 501",
+      [PRO, `${NOT_DAY} the busiest minute had 61 requests, the limit is 60.`, REPEATING],
     ],
     [
-      "but no burst was refused by the minute after the day was used up",
-      adviceTo(60, 1_000, [1_000, 0, 500, 500]),
-      [DAY, BUSINESS],
+      "what can't be spread, because it is as much as all minutes have",
+      of(1, 9_999, [1_400, 40, 0, 2]),
+      "1 day, 0 days, 40",
+      [PRO, REPEATING],
     ],
-    [
-      "and nothing can be spread that is more than all minutes have",
-      adviceTo(1, 9_999, [1_400, 41, 0, 2]),
-      [MINUTE, PRO],
-    ],
-  ])("%s", (_, { text, hasRefusals }, sentences) => {
-    expect(text.replaceAll(OTHERS, "")).toBe(sentences.join(" "));
-    expect(hasRefusals).toBe(sentences.length > 1);
+  ])("%s", (_, { totals, text }, figures, sentences) => {
+    expect(totals.join(", ")).toBe(figures);
+    expect(text).toBe(sentences.join(" "));
+    // Without those of limits and figures.
+    expect(text.match(/\.( |$)/g)?.length).toBeLessThanOrEqual(4);
+  });
+
+  // Whatever windows there are. A window of several days stays used up until it ends.
+  it.each(WINDOW_NAMES)("counts the days on which the limit per %s was used up", (name) => {
+    const counts = Array.from({ length: 30 }, (_, index) => {
+      const requests = index === 0 ? 10 : index === 29 ? 9 : 0;
+      return { admitted: requests, busiest: { [name]: requests } };
+    });
+    const usage = { days: days(counts), windows: windowsOf({ [name]: 10 }) };
+    const windowOf = ({ date }: { date: string }) =>
+      Math.floor(Date.parse(date) / 1000 / Math.max(86_400, WINDOWS[name]));
+    const [first] = usage.days.map(windowOf);
+    const expected = usage.days.map((day) => (windowOf(day) === first ? [name] : []));
+    const marked = markedDays(usage);
+    expect(marked.map(({ usedUp }) => usedUp)).toEqual(expected);
+    const count = expected.flat().length;
+    expect(totalsOf(marked)).toContainEqual([
+      `Limit per ${name} used up`,
+      count === 1 ? "1 day" : `${count} days`,
+    ]);
   });
 });
 
 describe("the chart of the days", () => {
+  const [shortest, longest] = [WINDOW_NAMES[0], WINDOW_NAMES.at(-1)] as [WindowName, WindowName];
   const days = Array.from({ length: 30 }, (_, index) => {
     const date = new Date(nowMs - (29 - index) * 86_400_000).toISOString().slice(0, 10);
     const isLast = index === 29;
@@ -213,6 +322,7 @@ describe("the chart of the days", () => {
       admitted: index * 10,
       refusedBy: refusedBy({ minute: isLast ? 40 : 0, day: isLast ? 20 : 0 }),
       busiest: { minute: 70 },
+      usedUp: isLast ? WINDOW_NAMES : index === 27 ? [longest] : [],
     };
   });
   const svg = chartSvg(days);
@@ -226,7 +336,25 @@ describe("the chart of the days", () => {
     expect(texts("labels")).toEqual(["23 Oct", "30 Oct", "6 Nov", "13 Nov", "20 Nov"]);
     const refused = "40 refused by the limit per minute, 20 by the limit per day";
     expect(svg).toContain(`30 days, in total 4,350 admitted, ${refused}. `);
-    expect(svg).toContain(`<title>20 Nov: 290 admitted, ${refused}</title>`);
+    expect(svg).toContain(`<title>19 Nov: 280 admitted, 0 refused by`);
+    expect(svg).toContain(
+      `<title>20 Nov: 290 admitted, ${refused}; used up: ${WINDOW_NAMES.join(", ")}</title>`,
+    );
+  });
+
+  it("marks the limits that were used up below their days, round for the shortest window and square for the longest", () => {
+    const marks = [
+      ...svg.matchAll(/<rect class="mark mark-(\d)" x="([\d.]+)" y="([\d.]+)".*? rx="([\d.]+)"/g),
+    ];
+    const last = WINDOW_NAMES.length - 1;
+    expect(marks.map(([, name]) => Number(name))).toEqual([last, ...WINDOW_NAMES.keys()]);
+    const [earlier, round, ...others] = marks.map(([, , x, y, radius]) => ({ x, y: Number(y), radius }));
+    const square = others.at(-1);
+    assert(earlier && round && square);
+    expect([earlier.radius, round.radius, square.radius]).toEqual(["0", "5", "0"]);
+    expect([earlier.x === square.x, round.x === square.x]).toEqual([false, true]);
+    expect([earlier.y === square.y, round.y < square.y]).toEqual([true, true]);
+    for (const name of [shortest, longest]) expect(legend()).toContain(`</svg>limit per ${name} used up<`);
   });
 
   it("stacks refused requests on admitted ones, in proportion, and draws no empty bar", () => {
@@ -247,11 +375,12 @@ describe("the chart of the days", () => {
     [0, ["0", "1"]],
     [3, ["0", "1", "2", "3"]],
     [9, ["0", "5", "10"]],
-    [1_250, ["0", "500", "1K", "1.5K"]],
+    [1_250, ["0", "500", "1,000", "1,500"]],
+    [1e9, ["0", "500,000,000", "1,000,000,000"]],
   ])("has a scale for at most %d requests a day", (admitted, ticks) => {
-    const refused = { refusedBy: refusedBy({}), busiest: { minute: 0 } };
+    const refused = { refusedBy: refusedBy({}), busiest: { minute: 0 }, usedUp: [] };
     const chart = chartSvg([{ date: "2026-11-20", admitted, ...refused }]);
-    expect([...chart.matchAll(/text-anchor="end">([\d.K]+)</g)].map(([, tick]) => tick)).toEqual(ticks);
+    expect([...chart.matchAll(/text-anchor="end">([\d,]+)</g)].map(([, tick]) => tick)).toEqual(ticks);
   });
 
   it("has a table of UTC days, the latest first", () => {
@@ -262,17 +391,18 @@ describe("the chart of the days", () => {
         admitted: 1000,
         refusedBy: refusedBy({ minute: 250, day: 30 }),
         busiest: { minute: 310 },
+        usedUp: ["minute", "day"],
       },
-      { date: "2026-11-20", admitted: 1, refusedBy: refusedBy({}), busiest: { minute: 1 } },
+      { date: "2026-11-20", admitted: 1, refusedBy: refusedBy({}), busiest: { minute: 1 }, usedUp: [] },
     ]);
     const [header = "", rows = ""] = table.split("</thead>");
     expect([...header.matchAll(/>([^<]+)<\/th>/g)].map(([, text]) => text)).toEqual([
       ...["day", "admitted", "refused by the limit per minute", "by the limit per day", "busiest minute"],
+      "used up",
     ]);
-    const cells = rows
-      .replaceAll(/<\/?tbody>/g, "")
-      .replaceAll(/<tr><th scope="row">|<\/td><\/tr>/g, "|")
-      .replaceAll(/<[^>]+>+/g, " ");
-    expect(cells.split("|").filter(Boolean)).toEqual(["20 Nov  1  0  0  1", "19 Nov  1,000  250  30  310"]);
+    const cells = [...rows.matchAll(/<tr>(.*?)<\/tr>/g)].map(([row]) =>
+      row.replaceAll(/<[^>]+>+/g, " ").trim(),
+    );
+    expect(cells).toEqual(["20 Nov  1  0  0  1", "19 Nov  1,000  250  30  310  minute, day"]);
   });
 });

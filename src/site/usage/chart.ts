@@ -1,15 +1,24 @@
-// The bar chart and the table of a key's days, oldest first, as markup. Each bar stacks refused requests on admitted ones. Patterns
-// tell them apart without colours. The markup contains only numbers and dates from the service, so it needs no escaping.
+// The bar chart and the table of a key's days, oldest first, as markup. Each bar stacks refused requests on admitted ones, and has a mark
+// below for each limit that was used up. Patterns and shapes tell them apart without colours. The markup contains only numbers and dates
+// from the service, so it needs no escaping.
 
 import { SHORT_WINDOWS, WINDOW_NAMES } from "../../keys/plans.ts";
 import type { UsageDay } from "../../keys/usage/usage-body.ts";
-import { formatNumber } from "../text.ts";
+import { formatNumber, sum } from "../text.ts";
+import type { MarkedDay } from "./advice.ts";
 
 const WIDTH = 640;
-const HEIGHT = 220;
-const LEFT = 48;
-const BOTTOM = 24;
+const HEIGHT = 240;
 const TOP = 8;
+const MARK = 10;
+/** From one mark to the next. */
+const ROW = 12;
+/** The space for the marks, and below them for the dates. */
+const MARKS = WINDOW_NAMES.length * ROW + 4;
+const BOTTOM = MARKS + 24;
+
+/** Of a digit in the type for narrow windows. */
+const DIGIT_WIDTH = 11;
 
 /** A part of a bar: its class, what it is, and its requests. */
 type Part = { name: string; text: string; of: (day: UsageDay) => number };
@@ -24,30 +33,40 @@ const PARTS: Part[] = [
   })),
 ];
 
-/** Lines for refused requests, slanted for the shortest window, upright for the longest. */
-const PATTERNS = `<defs>${WINDOW_NAMES.map((_, index) => {
-  const degrees = 45 * (1 - index / Math.max(1, WINDOW_NAMES.length - 1));
-  return `
-    <pattern id="refused-${index}" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(${degrees})">
-      <rect class="ground" width="6" height="6"/><rect class="mark" width="3" height="6"/>
-    </pattern>`;
-}).join("")}</defs>`;
+/** 1 for the shortest window, 0 for the longest. */
+const shortness = (index: number) => 1 - index / Math.max(1, WINDOW_NAMES.length - 1);
 
-export function chartSvg(days: UsageDay[]): string {
+/** Lines for refused requests, slanted for the shortest window, upright for the longest. */
+const PATTERNS = `<defs>${WINDOW_NAMES.map(
+  (_, index) => `
+    <pattern id="refused-${index}" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(${45 * shortness(index)})">
+      <rect class="ground" width="6" height="6"/><rect class="mark mark-${index}" width="3" height="6"/>
+    </pattern>`,
+).join("")}</defs>`;
+
+/** The mark of a limit that was used up, round for the shortest window, square for the longest. */
+function mark(index: number, x: number, y: number): string {
+  const radius = (MARK / 2) * shortness(index);
+  return `<rect class="mark mark-${index}" x="${x}" y="${y}" width="${MARK}" height="${MARK}" rx="${radius}"/>`;
+}
+
+export function chartSvg(days: MarkedDay[]): string {
   const most = Math.max(1, ...days.map((each) => sum(PARTS.map(({ of }) => of(each)))));
   const ticks = ticksUpTo(most);
   const top = ticks.at(-1) ?? most;
-  const y = (value: number) => HEIGHT - BOTTOM - ((HEIGHT - BOTTOM - TOP) * value) / top;
-  const step = (WIDTH - LEFT) / days.length;
+  const bottom = HEIGHT - BOTTOM;
+  const y = (value: number) => bottom - ((bottom - TOP) * value) / top;
+  const left = 8 + DIGIT_WIDTH * formatNumber(top).length;
+  const step = (WIDTH - left) / days.length;
   const total = ({ of }: Part) => formatNumber(sum(days.map(of)));
 
   const lines = ticks.map(
     (tick) => `
-    <line x1="${LEFT}" x2="${WIDTH}" y1="${y(tick)}" y2="${y(tick)}"/>
-    <text x="${LEFT - 8}" y="${y(tick) + 4}" text-anchor="end">${compact(tick)}</text>`,
+    <line x1="${left}" x2="${WIDTH}" y1="${y(tick)}" y2="${y(tick)}"/>
+    <text x="${left - 8}" y="${y(tick) + 4}" text-anchor="end">${formatNumber(tick)}</text>`,
   );
   const bars = days.map((each, index) => {
-    const x = LEFT + index * step;
+    const x = left + index * step;
     let from = 0;
     const bar = PARTS.map(({ name, of }) => {
       const to = from + of(each);
@@ -55,21 +74,22 @@ export function chartSvg(days: UsageDay[]): string {
       from = to;
       return of(each) > 0 ? `<rect class="${name}" ${place} fill="url(#${name})"/>` : "";
     });
+    const marks = WINDOW_NAMES.map((name, row) =>
+      each.usedUp.includes(name) ? mark(row, x + (step - MARK) / 2, bottom + 4 + row * ROW) : "",
+    );
+    const used = each.usedUp.length > 0 ? `; used up: ${each.usedUp.join(", ")}` : "";
     return `
     <g>
-      <title>${shortDate(each.date)}: ${counts(({ of }) => formatNumber(of(each)))}</title>
-      <rect class="hit" x="${x}" width="${step}" y="${TOP}" height="${HEIGHT - BOTTOM - TOP}"/>
-      ${bar.join("")}
+      <title>${shortDate(each.date)}: ${counts(({ of }) => formatNumber(of(each)))}${used}</title>
+      <rect class="hit" x="${x}" width="${step}" y="${TOP}" height="${bottom + MARKS - TOP}"/>
+      ${bar.join("")}${marks.join("")}
     </g>`;
   });
-  const labels = days.flatMap(({ date }, index) =>
-    // Every seventh day, and today.
-    (days.length - 1 - index) % 7 === 0
-      ? [
-          `<text x="${LEFT + (index + 1) * step}" y="${HEIGHT - 6}" text-anchor="end">${shortDate(date)}</text>`,
-        ]
-      : [],
-  );
+  const labels = days.map(({ date }, index) => {
+    const isLabelled = (days.length - 1 - index) % 7 === 0;
+    const place = `x="${left + (index + 1) * step}" y="${HEIGHT - 6}" text-anchor="end"`;
+    return isLabelled ? `<text ${place}>${shortDate(date)}</text>` : "";
+  });
   return `
   <svg viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" aria-label="Requests per day in the last ${days.length} days, in total ${counts(total)}. The table below has the figures.">
     ${PATTERNS}
@@ -78,57 +98,46 @@ export function chartSvg(days: UsageDay[]): string {
   </svg>`;
 }
 
-/** What each pattern means. */
+/** What each pattern and each mark means. */
 export function legend(): string {
-  return PARTS.map(({ name, text }) => {
-    const mark = `<rect class="${name}" width="12" height="12" fill="url(#${name})"/>`;
-    return `<span class="legend"><svg viewBox="0 0 12 12" aria-hidden="true">${mark}</svg>${text}</span>`;
-  }).join("");
+  const fill = (name: string) => `<rect class="${name}" width="12" height="12" fill="url(#${name})"/>`;
+  const entries = [
+    ...PARTS.map(({ name, text }) => ({ text, drawing: fill(name) })),
+    ...WINDOW_NAMES.map((name, row) => ({ text: `limit per ${name} used up`, drawing: mark(row, 1, 1) })),
+  ];
+  const svg = (drawing: string) => `<svg viewBox="0 0 12 12" aria-hidden="true">${drawing}</svg>`;
+  return entries.map(({ text, drawing }) => `<span>${svg(drawing)}${text}</span>`).join("");
 }
 
-/** The header of the table, and its rows, the latest day first. */
-export function tableOf(days: UsageDay[]): string {
-  const columns = [
-    ...PARTS.map(({ text, of }) => ({ text, of })),
-    ...SHORT_WINDOWS.map((name) => ({
-      text: `busiest ${name}`,
-      of: ({ busiest }: UsageDay) => busiest[name] ?? 0,
-    })),
-  ];
-  const header = columns.map(({ text }) => `<th scope="col">${text}</th>`).join("");
+/** The table, the latest day first. */
+export function tableOf(days: MarkedDay[]): string {
+  const busiest = SHORT_WINDOWS.map((name) => `busiest ${name}`);
+  const titles = ["day", ...PARTS.map(({ text }) => text), ...busiest, "used up"];
+  const header = titles.map((title) => `<th scope="col">${title}</th>`).join("");
   const rows = days.toReversed().map((each) => {
-    const cells = columns.map(({ of }) => `<td>${formatNumber(of(each))}</td>`).join("");
-    return `<tr><th scope="row">${shortDate(each.date)}</th>${cells}</tr>`;
+    const numbers = [
+      ...PARTS.map(({ of }) => of(each)),
+      ...SHORT_WINDOWS.map((name) => each.busiest[name] ?? 0),
+    ];
+    const cells = [...numbers.map(formatNumber), each.usedUp.join(", ")].map((cell) => `<td>${cell}</td>`);
+    return `<tr><th scope="row">${shortDate(each.date)}</th>${cells.join("")}</tr>`;
   });
-  return `<thead><tr><th scope="col">day</th>${header}</tr></thead><tbody>${rows.join("")}</tbody>`;
+  const table = `<table><thead><tr>${header}</tr></thead><tbody>${rows.join("")}</tbody></table>`;
+  return `<div class="wide" role="group" aria-label="Table of the days" tabindex="0">${table}</div>`;
 }
 
 function counts(count: (part: Part) => string): string {
   return PARTS.map((part) => `${count(part)} ${part.text}`).join(", ");
 }
 
-function sum(values: number[]): number {
-  return values.reduce((total, value) => total + value, 0);
-}
-
 /** About four round numbers, from 0 to the first that is at least `most`. */
 function ticksUpTo(most: number): number[] {
   const power = 10 ** Math.floor(Math.log10(most));
-  const step =
-    [0.2, 0.5, 1, 2, 5].map((factor) => Math.max(1, factor * power)).find((each) => most / each <= 4) ??
-    power;
+  const steps = [0.2, 0.5, 1, 2, 5].map((factor) => Math.max(1, factor * power));
+  const step = steps.find((each) => most / each <= 4) ?? power;
   return Array.from({ length: Math.ceil(most / step) + 1 }, (_, index) => index * step);
 }
 
-/** `1.2K`, `100K`. */
-function compact(value: number): string {
-  return value.toLocaleString("en", { notation: "compact" });
-}
-
 function shortDate(date: string): string {
-  return new Date(`${date}T00:00:00Z`).toLocaleDateString("en-GB", {
-    day: "numeric",
-    month: "short",
-    timeZone: "UTC",
-  });
+  return new Date(date).toLocaleDateString("en-GB", { day: "numeric", month: "short", timeZone: "UTC" });
 }

@@ -3,43 +3,51 @@
 import type { UsageBody, UsageWindow } from "../../keys/usage/usage-body.ts";
 import { capitalize, formatInstant, formatNumber } from "../text.ts";
 
-/** The plan, and the ban and the exhausted window if there are any. */
-export function stateText({ plan, windows, bannedUntil }: UsageBody, nowMs: number): string {
-  const onPlan = `This key is on the ${capitalize(plan)} plan.`;
-  // Of several exhausted windows, the longest.
-  const [window, { reset: fullUntil }] = Object.entries(windows).findLast(
-    ([, { remaining }]) => remaining === 0,
-  ) ?? ["", { reset: 0 }];
-  const isBanned = bannedUntil !== null && bannedUntil * 1000 > nowMs;
-  const ban = isBanned
-    ? ` It is temporarily banned until ${formatInstant(bannedUntil)} for ignoring 429 responses.`
-    : "";
-  const full =
-    fullUntil > (isBanned ? bannedUntil : 0)
-      ? ` Its limit per ${window} is exhausted until ${formatInstant(fullUntil)}.`
-      : "";
-  return onPlan + ban + full;
+export interface State extends Pick<UsageBody, "plan" | "bannedUntil"> {
+  windows: Record<string, UsageWindow>;
 }
 
-/** The texts of a gauge, the length of its arc in percent, and its level, which decides the colour. */
-export function gaugeFigures({ limit, used, remaining, reset }: UsageWindow, nowMs: number) {
+/** The plan, and the ban and the exhausted window if there are any. */
+export function stateTexts(state: State, nowMs: number) {
+  const { bannedUntil, fullUntil, window } = obstacles(state, nowMs);
+  const sentences = [`This key is on the ${capitalize(state.plan)} plan.`];
+  if (bannedUntil > 0)
+    sentences.push(
+      `It is temporarily banned until ${formatInstant(bannedUntil)} for ignoring 429 responses.`,
+    );
+  if (fullUntil > bannedUntil)
+    sentences.push(`Its limit per ${window} is exhausted until ${formatInstant(fullUntil)}.`);
+  return { text: sentences.join(" "), isBanned: bannedUntil > 0 };
+}
+
+/** The texts of a window's gauge, the length of its arc in percent, and its level, which decides the colour. */
+export function gaugeFigures(state: State, { limit, used, remaining, reset }: UsageWindow, nowMs: number) {
+  const { bannedUntil, fullUntil } = obstacles(state, nowMs);
+  const until = Math.max(bannedUntil, fullUntil);
+  // What this window has left is of no use during a ban, or until a longer window resets.
+  const isBlocked = bannedUntil > 0 || until > reset;
+  const left = isBlocked
+    ? `nothing admitted until ${formatInstant(until)}`
+    : `${formatNumber(remaining)} left`;
   // After a change to a smaller plan, `used` can exceed `limit`.
   const share = Math.min(100, (100 * used) / limit);
   return {
-    used: brief(used),
-    of: `of ${brief(limit)}`,
-    left: `${brief(remaining)} left`,
+    used: formatNumber(used),
+    of: `of ${formatNumber(limit)}`,
+    left,
     reset: `resets in ${duration(reset * 1000 - nowMs)}`,
     percent: used === 0 ? 0 : Math.max(1, share),
-    level: remaining === 0 ? "empty" : share >= 80 ? "low" : "fine",
+    level: isBlocked || remaining === 0 ? "empty" : share >= 80 ? "low" : "fine",
     current: Math.min(used, limit),
-    description: `${formatNumber(used)} of ${formatNumber(limit)} used`,
+    description: `${formatNumber(used)} of ${formatNumber(limit)} used, ${left}`,
   };
 }
 
-/** Fits into the dial: `99,999`, `1.2M`. */
-function brief(value: number): string {
-  return value < 100_000 ? formatNumber(value) : value.toLocaleString("en", { notation: "compact" });
+/** The end of the ban, and of several exhausted windows the longest with its end (Unix time in seconds); 0 if there is none. */
+function obstacles({ windows, bannedUntil }: State, nowMs: number) {
+  const [window, full] = Object.entries(windows).findLast(([, { remaining }]) => remaining === 0) ?? [];
+  const isBanned = bannedUntil !== null && bannedUntil * 1000 > nowMs;
+  return { bannedUntil: isBanned ? bannedUntil : 0, fullUntil: full?.reset ?? 0, window };
 }
 
 /** `40 s`, `11 h 25 min`. */

@@ -1,40 +1,47 @@
-// The gauge of one window: an arc for the used share, and the figures. It is created once and then updated, so that it animates.
+// The gauges of the windows: of each, an arc for the used share, and the figures. A gauge is created once and then updated, so that screen
+// readers keep their place.
 
-import type { UsageWindow } from "../../keys/usage/usage-body.ts";
-import { gaugeFigures } from "./figures.ts";
+import { gaugeFigures, type State } from "./figures.ts";
 
 /** The arc is three quarters of a circle. Lengths are percentages. */
-const ARC = `
-  <svg viewBox="0 0 120 104" aria-hidden="true">
-    <path class="track" d="M 24.640 95.360 A 50 50 0 1 1 95.360 95.360" pathLength="100"/>
-    <path class="used" d="M 24.640 95.360 A 50 50 0 1 1 95.360 95.360" pathLength="100"/>
-  </svg>`;
+const ARC = "M 24.640 95.360 A 50 50 0 1 1 95.360 95.360";
 
 /** `nowMs` is Unix time. */
-export function drawGauge(place: HTMLElement, title: string, window: UsageWindow, nowMs: number): void {
-  if (place.childElementCount === 0) {
-    place.innerHTML = `
-      <h2></h2>
-      <div class="dial" role="meter" aria-valuemin="0">${ARC}<strong></strong><span class="of"></span></div>
-      <p class="left"></p>
-      <p class="reset"></p>`;
+export function drawGauges(all: HTMLElement, state: State, nowMs: number): void {
+  for (const [name, window] of Object.entries(state.windows)) {
+    const gauge = document.getElementById(name) ?? newGauge(all, name);
+    const { percent, level, current, description, ...texts } = gaugeFigures(state, window, nowMs);
+    for (const [name, text] of Object.entries(texts)) {
+      const part = gauge.querySelector(`.${name}`);
+      if (part !== null && part.textContent !== text) part.textContent = text;
+    }
+    gauge.dataset.level = level;
+    gauge.style.setProperty("--characters", `${Math.max(texts.used.length, texts.of.length - 3)}`);
+    gauge.querySelector(".share")?.setAttribute("stroke-dasharray", `${percent} 100`);
+    const dial = gauge.querySelector(".dial");
+    dial?.setAttribute("aria-valuemax", `${window.limit}`);
+    dial?.setAttribute("aria-valuenow", `${current}`);
+    dial?.setAttribute("aria-valuetext", description);
   }
-  const { used, of, left, reset, percent, level, current, description } = gaugeFigures(window, nowMs);
-  set(place, "h2", title);
-  set(place, "strong", used);
-  set(place, ".of", of);
-  set(place, ".left", left);
-  set(place, ".reset", reset);
-  const dial = place.querySelector(".dial");
-  dial?.setAttribute("aria-label", title);
-  dial?.setAttribute("aria-valuemax", `${window.limit}`);
-  dial?.setAttribute("aria-valuenow", `${current}`);
-  dial?.setAttribute("aria-valuetext", description);
-  dial?.querySelector(".used")?.setAttribute("stroke-dasharray", `${percent} 100`);
-  place.dataset.level = level;
 }
 
-function set(place: Element, selector: string, text: string): void {
-  const part = place.querySelector(selector);
-  if (part !== null && part.textContent !== text) part.textContent = text;
+function newGauge(all: HTMLElement, name: string): HTMLElement {
+  const title = name === "day" ? "Today (UTC)" : `This ${name}`;
+  const gauge = document.createElement("div");
+  gauge.className = "gauge";
+  gauge.id = name;
+  gauge.innerHTML = `
+    <h2>${title}</h2>
+    <div class="dial" role="meter" aria-label="${title}" aria-valuemin="0">
+      <svg viewBox="0 0 120 104" aria-hidden="true">
+        <path class="track" d="${ARC}"/>
+        <path class="share" d="${ARC}" pathLength="100"/>
+      </svg>
+      <strong class="used"></strong>
+      <span class="of"></span>
+    </div>
+    <p class="left"></p>
+    <p class="reset"></p>`;
+  all.append(gauge);
+  return gauge;
 }

@@ -2,13 +2,13 @@
 // the page shows the problem and keeps the last known data.
 
 import { HEADER } from "../../http/header-names.ts";
-import type { UsageBody, UsageDay } from "../../keys/usage/usage-body.ts";
+import type { UsageBody } from "../../keys/usage/usage-body.ts";
 import { problemWithKey, storedKey, storeKey } from "../key.ts";
 import { errorText, UNREACHABLE } from "../text.ts";
-import { adviceOn } from "./advice.ts";
+import { adviceOn, markedDays, totalsOf } from "./advice.ts";
 import { chartSvg, legend, tableOf } from "./chart.ts";
-import { stateText } from "./figures.ts";
-import { drawGauge } from "./gauge.ts";
+import { stateTexts } from "./figures.ts";
+import { drawGauges } from "./gauge.ts";
 
 const POLL_MS = 2_000;
 const POLL_AFTER_FAILURE_MS = 5_000;
@@ -24,7 +24,6 @@ const forget = element<HTMLButtonElement>("#forget");
 const problemField = element<HTMLElement>("#problem");
 const panel = element<HTMLElement>("#usage");
 const state = element<HTMLElement>("#state");
-const advice = element<HTMLElement>("#advice");
 
 /** Counts the keys shown, so that late responses for earlier keys are dropped. */
 let generation = 0;
@@ -109,7 +108,8 @@ async function fetchUsage(key: string): Promise<Result> {
     const { ok, status, headers } = response;
     const body = await response.text();
     const usage = ok ? usageIn(body) : undefined;
-    if (usage !== undefined) return { usage, nowMs: serverClockMs(headers) };
+    // The local clock may be wrong.
+    if (usage !== undefined) return { usage, nowMs: Date.parse(headers.get("Date") ?? "") || Date.now() };
     const retryAfterSeconds = Number(headers.get(HEADER.retryAfter));
     const isUnauthorized = status === 401;
     const retryMs = isUnauthorized
@@ -141,42 +141,26 @@ function schedule(delayMs: number): void {
 
 function draw(usage: UsageBody, nowMs: number): void {
   panel.hidden = false;
-  const text = stateText(usage, nowMs);
+  const { text, isBanned } = stateTexts(usage, nowMs);
   if (state.textContent !== text) state.textContent = text;
-  state.classList.toggle("banned", usage.bannedUntil !== null);
-  for (const [name, window] of Object.entries(usage.windows))
-    drawGauge(gaugeOf(name), name === "day" ? "Today (UTC)" : `This ${name}`, window, nowMs);
-  const { text: sentences, hasRefusals } = adviceOn(usage);
-  if (advice.textContent !== sentences) advice.textContent = sentences;
-  element<HTMLElement>("#doubt").hidden = !hasRefusals;
-  drawDays(usage.days);
+  state.classList.toggle("banned", isBanned);
+  drawGauges(element("#gauges"), usage, nowMs);
+  drawDays(usage);
 }
 
-/** The place of a window's gauge. */
-function gaugeOf(name: string): HTMLElement {
-  const known = document.getElementById(name);
-  if (known !== null) return known;
-  const place = document.createElement("div");
-  place.className = "gauge";
-  place.id = name;
-  element("#gauges").append(place);
-  return place;
-}
-
-/** Unchanged days are not redrawn, so that tooltips stay open. */
-function drawDays(days: UsageDay[]): void {
-  const latest = JSON.stringify(days);
+/** What is unchanged is not redrawn, so that tooltips stay open. */
+function drawDays(usage: UsageBody): void {
+  const days = markedDays(usage);
+  const advice = adviceOn(days, usage.windows);
+  const latest = JSON.stringify([days, advice]);
   if (latest === drawnDays) return;
   drawnDays = latest;
+  const totals = totalsOf(days).map(([title, total]) => `<div><dt>${title}</dt><dd>${total}</dd></div>`);
+  element("#totals").innerHTML = totals.join("");
+  element("#advice").textContent = advice;
   element("#chart").innerHTML = chartSvg(days);
   element("#legend").innerHTML = legend();
   element("#days").innerHTML = tableOf(days);
-}
-
-/** The time of the server, because the local clock may be wrong. */
-function serverClockMs(headers: Headers): number {
-  const date = Date.parse(headers.get("Date") ?? "");
-  return Number.isNaN(date) ? Date.now() : date;
 }
 
 /** Shows a problem, or hides the last one. */

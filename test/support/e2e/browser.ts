@@ -52,8 +52,8 @@ export function consoleOf(page: Page, operation: string) {
 /** The time of the document's examples (Unix time). */
 export const EXAMPLE_MS = Date.parse("2026-11-20T12:34:20Z");
 
-/** Answers the usage page instead of the service, at that time. */
-export function answerUsage(page: Page, usage: UsageBody) {
-  const headers = { Date: new Date(EXAMPLE_MS).toUTCString() };
+/** Answers the usage page instead of the service, by default at the time of the examples. */
+export function answerUsage(page: Page, usage: UsageBody, nowMs = EXAMPLE_MS) {
+  const headers = { Date: new Date(nowMs).toUTCString() };
   return page.route("**/v1/usage", (route) => route.fulfill({ json: usage, headers }));
 }
