@@ -48,7 +48,7 @@ try {
     // The page finds the key in the tab's storage.
     await page.goto(`${service.origin}/usage`);
     await page.getByRole("meter").first().waitFor();
-    await page.setViewportSize({ width: 1280, height: 1180 });
+    await page.setViewportSize({ width: 1280, height: 1360 });
     await take("usage");
     await page.close();
   }
