@@ -28,13 +28,17 @@ async function buildSite(): Promise<void> {
   const changes = changesForClients(await readFile("CHANGELOG.md", "utf8"));
   const facts = { title, version, summary, daysKept: `${DAYS_KEPT}` };
   const values = { ...facts, ...pageParts(document, changes) };
-  const page = async (name: string) => fill(await readFile(join(SOURCE, name), "utf8"), values);
+  const page = async (name: string, path: string) => {
+    const header = fill(await readFile(join(SOURCE, "header.html"), "utf8"), values);
+    const ofPage = header.replace(`<a href="${path}">`, `<a href="${path}" aria-current="page">`);
+    return fill(await readFile(join(SOURCE, name), "utf8"), { ...values, header: ofPage });
+  };
   const files = new Map<string, string | Uint8Array>([
     ["openapi.json", JSON.stringify(document, null, 2)],
     ["guide.md", guideAsMarkdown(document, changes)],
     ["llms.txt", fillGuide(await readFile("src/openapi/llms.txt", "utf8"), facts)],
-    ["index.html", await page("reference/index.html")],
-    ["usage.html", await page("usage/usage.html")],
+    ["index.html", await page("reference/index.html", "/")],
+    ["usage.html", await page("usage/usage.html", "/usage")],
   ]);
   for (const name of ["_headers", "paw.svg"]) files.set(name, await readFile(join(SOURCE, name)));
   const scripts = ["reference/reference.ts", "usage/usage.ts"];
