@@ -6,6 +6,7 @@ export type NewPet = {
     name: string;
     /** Category of the pet: any 64-bit integer. */
     categoryId: bigint;
+    /** Sales status. It stays absent if it is not given. */
     status?: PetStatus;
 };
 /** A pet for sale. Optional fields that were not given are absent. */
@@ -16,6 +17,7 @@ export type Pet = {
     name: string;
     /** Category of the pet: any 64-bit integer. */
     categoryId: bigint;
+    /** Sales status. It stays absent if it is not given. */
     status?: PetStatus;
 };
 /** Sales status of a pet. */

@@ -89,22 +89,24 @@ function operationAsHtml(operation: DescribedOperation, known?: Operation): stri
   return `
   <section class="operation" id="${anchor}" aria-labelledby="${id}">
     <div class="text">
-      ${heading(3, id, escaped(summary), id, anchor)}
+      ${heading(3, id, escaped(summary), summary, anchor)}
       <p class="path"><b class="${method.toLowerCase()}">${method}</b> <code>${path}</code>${operation.isDeprecated ? " <em>deprecated</em>" : ""}</p>
       <p>${inline(description)}</p>
       ${inputs.length === 0 ? "" : "<h4>Request</h4>"}
       ${fieldList(inputs, id)}${fieldList(bodyFields, id)}
-      <h4>Responses</h4>
-      ${responses.map((each) => responseAsHtml(each, id)).join("\n")}
     </div>
     ${consoleAsHtml(operation, known, success)}
+    <div class="responses">
+      <h4>Responses</h4>
+      ${responses.map(responseAsHtml).join("\n")}
+    </div>
   </section>`;
 }
 
-function responseAsHtml({ status, content, description, headers, example }: DescribedResponse, id: string) {
+function responseAsHtml({ status, content, description, headers, example }: DescribedResponse) {
   const list = headers.length === 0 ? "" : ` Headers: ${headers.map(code).join(", ")}.`;
   const isSuccess = status.startsWith("2");
-  return `<details class="response" id="${id}-${status}">
+  return `<details class="response">
         <summary><b>${status}</b> ${isSuccess ? escaped(description) : inline(content)}</summary>
         ${marked(isSuccess ? `${content}.${list}` : `${description}${list}`)}
         <p>${escaped(example.summary)}</p>${codeBlock(example.json, `Example of ${status}`)}
@@ -126,22 +128,22 @@ function consoleAsHtml(
       `<pre class="sample" data-language="${label}" tabindex="0" role="group" aria-label="${label} sample">${escaped(source)}</pre>`,
   );
   return `
-    <form class="console card" id="console-${id}" aria-label="${escaped(summary)}" autocomplete="off" novalidate>
+    <form class="console card" id="console-${id}" aria-label="${escaped(summary)}" method="post" autocomplete="off" novalidate>
       <div class="bar"><fieldset><legend>Language</legend>${languages.join("")}</fieldset>
         <button type="button" class="copy">Copy</button></div>
       ${programs.join("\n")}
       <div class="inputs">
-        <div class="whole"><label>API key${REQUIRED}<input name="key" class="masked" aria-describedby="${id}-key-wrong" ${PLAIN} placeholder="pet_…" required></label><span class="wrong" id="${id}-key-wrong"></span></div>
+        <div class="whole"><label>API key${REQUIRED}<input name="key" class="masked" aria-describedby="${id}-key-wrong" ${PLAIN} placeholder="e.g. pet_…" required></label><span class="wrong" id="${id}-key-wrong"></span></div>
         ${inputs.map((each) => inputAsHtml(each, id)).join("\n")}
       </div>
-      <p class="actions"><button>Send</button><button type="button" class="stop" hidden>Stop</button></p>
-      <div class="outcome" role="status" tabindex="-1"></div>
+      <p class="actions"><button class="send" disabled>Send</button><button type="button" class="stop" hidden>Stop</button></p>
+      <div class="outcome" role="status"></div>
       <div class="answer" hidden>
         <p class="actions"><button type="button" class="next">Next page</button><button type="button" class="copy-body">Copy body</button><button type="button" class="copy-curl">Copy as curl</button></p>
         <pre class="body" tabindex="0" role="group" aria-label="Response body"></pre>
         <details><summary>Headers</summary><pre class="headers" tabindex="0" role="group" aria-label="Response headers"></pre></details>
       </div>
-      <div class="example"><p>Response ${success?.status}: ${escaped(success?.example.summary ?? "")}</p>
+      <div class="example"><p>Example response ${success?.status}: ${escaped(success?.example.summary ?? "")}</p>
         ${codeBlock(success?.example.json ?? "", "Example of the response")}</div>
     </form>`;
 }
@@ -153,7 +155,7 @@ function inputAsHtml({ name, isRequired, type, choices, example }: Input, id: st
   const keyboard = type === "integer" ? "numeric" : "text";
   const field =
     options === undefined
-      ? `<input ${attributes} inputmode="${keyboard}" ${PLAIN} placeholder="${escaped(example)}">`
+      ? `<input ${attributes} inputmode="${keyboard}" ${PLAIN} placeholder="e.g. ${escaped(example)}">`
       : `<select ${attributes}><option></option>${options.join("")}</select>`;
   return `<div><label>${name}${isRequired ? REQUIRED : ""}${field}</label><span class="wrong" id="${wrong}"></span></div>`;
 }

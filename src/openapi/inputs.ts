@@ -30,7 +30,7 @@ const PROGRAMS: Record<OperationId, Program> = {
   getPet: {
     call: "pets.get",
     result: "pet",
-    note: `Deprecated: it answers 410 from ${isoDate(REMOVED_AT)} on.`,
+    note: `Deprecated: it answers 410 from ${isoDate(REMOVED_AT)} on. List pets instead.`,
   },
   getUsage: { call: "usage", result: "usage" },
 };
@@ -38,7 +38,7 @@ const PROGRAMS: Record<OperationId, Program> = {
 /** What is wrong with a text that does not match the pattern, if the words for integers and names don't say it. */
 const PROBLEMS: Record<string, string> = {
   [HEADER.idempotencyKey]: MESSAGES.invalid_request.idempotencyKey(MAX_KEY_LENGTH).replace(/^.*?: /, ""),
-  [HEADER.prefer]: "must be ASCII",
+  [HEADER.prefer]: "must be ASCII, without blanks around it",
 };
 
 export interface Sample {
@@ -111,7 +111,11 @@ function inputOf(
     ...(choices === undefined ? {} : { choices: choices as string[] }),
     ...(maxLength === undefined ? {} : { maxLength: maxLength as number }),
     // fetch rejects other characters in a header like a failure of the network.
-    ...(isHeader ? { pattern: "^[ -~]*$" } : pattern === undefined ? {} : { pattern: pattern as string }),
+    ...(isHeader
+      ? { pattern: "^[!-~]([ -~]*[!-~])?$" }
+      : pattern === undefined
+        ? {}
+        : { pattern: pattern as string }),
     ...(problem === undefined ? {} : { problem }),
   };
 }

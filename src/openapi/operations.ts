@@ -110,8 +110,8 @@ const createPet = {
       "application/json": {
         schema: schemaRef("NewPet"),
         examples: {
-          complete: { summary: "With all fields.", value: newPet(zoe) },
-          minimal: { summary: "With the required fields.", value: newPet(bello) },
+          complete: { summary: "A pet with all fields.", value: newPet(zoe) },
+          minimal: { summary: "A pet with the required fields.", value: newPet(bello) },
         },
       },
     },
@@ -119,8 +119,8 @@ const createPet = {
   responses: {
     ...ALWAYS_POSSIBLE,
     201: success("The new pet.", schemaRef("Pet"), ["Location", HEADER.idempotentReplayed], {
-      complete: { summary: "With all fields.", value: zoe },
-      minimal: { summary: "With the required fields.", value: bello },
+      complete: { summary: "A pet with all fields.", value: zoe },
+      minimal: { summary: "A pet with the required fields.", value: bello },
       repeated: { summary: `Repeated with the same ${HEADER.idempotencyKey}.`, value: zoe },
     }),
     400: failure({
@@ -166,8 +166,8 @@ const getPet = {
   responses: {
     200: announced(
       success("The pet.", schemaRef("Pet"), [], {
-        complete: { summary: "With optional fields.", value: rex },
-        minimal: { summary: "With the required fields.", value: goldie },
+        complete: { summary: "A pet with all fields.", value: rex },
+        minimal: { summary: "A pet with the required fields.", value: goldie },
       }),
     ),
     404: announced(failure({ pet: errorExample("not_found", ERROR_MESSAGES.not_found.pet) })),

@@ -42,7 +42,7 @@ export function describeOperations({ paths, components }: OpenApiDocument) {
         /** As a fragment. */
         anchor: `/${tags[0]}/${id}`,
         isDeprecated: operation.deprecated === true,
-        bodyFields: body === undefined ? [] : fieldsOf(schemas[nameIn(body.$ref)] ?? {}),
+        bodyFields: body === undefined ? [] : fieldsOf(schemas[nameIn(body.$ref)] ?? {}, ["body"]),
         responses: Object.entries(operation.responses).map(([status, each]) =>
           describeResponse(status, "$ref" in each ? (shared[nameIn(each.$ref)] as Response) : each),
         ),
@@ -74,9 +74,10 @@ export function describeSchemas({ components }: OpenApiDocument) {
   });
 }
 
-function fieldsOf({ properties = {}, required = [] }: JsonSchema): Field[] {
+/** `place`: where the fields are, if that has to be said. */
+function fieldsOf({ properties = {}, required = [] }: JsonSchema, place: string[] = []): Field[] {
   return Object.entries(properties).map(([name, { description, ...field }]) =>
-    fieldOf(name, [needed((required as string[]).includes(name))], field, description),
+    fieldOf(name, [...place, needed((required as string[]).includes(name))], field, description),
   );
 }
 
@@ -112,7 +113,8 @@ const WORDS: Record<string, (value: unknown, schema: JsonSchema) => string> = {
   format: (value) => `, ${value}`,
   minItems: (value, { maxItems }) => `, ${bounds(value, maxItems)} items`,
   maxItems: (value, { minItems }) => (minItems === undefined ? `, at most ${value} items` : ""),
-  minLength: (value, { maxLength }) => `, ${bounds(value, maxLength)} characters`,
+  minLength: (value, { maxLength }) =>
+    value === 1 && maxLength === undefined ? ", not empty" : `, ${bounds(value, maxLength)} characters`,
   maxLength: (value, { minLength }) => (minLength === undefined ? `, at most ${value} characters` : ""),
   // The description says it in words.
   pattern: () => "",
@@ -124,8 +126,9 @@ const WORDS: Record<string, (value: unknown, schema: JsonSchema) => string> = {
 };
 
 function bounds(least: unknown, most: unknown): string {
-  if (least === most) return `${least}`;
-  return most === undefined ? `at least ${least}` : `${least} to ${most}`;
+  const [first, last] = [least, most].map((each) => (each as number | undefined)?.toLocaleString("en"));
+  if (first === last) return `${first}`;
+  return last === undefined ? `at least ${first}` : `${first} to ${last}`;
 }
 
 function valuesOf(schema: JsonSchema | undefined): string {

@@ -40,10 +40,11 @@ export function success(
   };
 }
 
-/** An error response of one status, with the codes of its examples. */
+/** An error response of one status, with the codes of its examples. `causes`: fewer than a code can have. */
 export function failure(
   examples: Record<string, ErrorExample>,
   headers: readonly HeaderName[] = [],
+  causes?: string,
 ): Response {
   const values = Object.values(examples).map(({ value }) => value);
   const codes = [...new Set(values.map(({ code }) => code))];
@@ -59,7 +60,7 @@ export function failure(
       },
     ],
   };
-  const description = codes.map((code) => `\`${code}\`: ${meaning(code)}`).join("\n\n");
+  const description = codes.map((code) => `\`${code}\`: ${causes ?? meaning(code)}`).join("\n\n");
   return success(description, schema, headers, examples);
 }
 
@@ -100,7 +101,7 @@ export const OVER_PLAIN_HTTP = {
 
 /** Responses that operations share, by name. */
 export const SHARED_RESPONSES = {
-  PlainHttp: failure(OVER_PLAIN_HTTP),
+  PlainHttp: failure(OVER_PLAIN_HTTP, [], "The request used plain HTTP. Send it over HTTPS."),
   Unauthorized: failure(
     {
       missing: errorExample("unauthorized", unauthorized.missing),
@@ -116,7 +117,11 @@ export const SHARED_RESPONSES = {
     },
     [HEADER.retryAfter, "Cache-Control"],
   ),
-  TooManyRequestsWithoutKey: failure(WITHOUT_KEY, [HEADER.retryAfter, "Cache-Control"]),
+  TooManyRequestsWithoutKey: failure(
+    WITHOUT_KEY,
+    [HEADER.retryAfter, "Cache-Control"],
+    `The address has sent too many requests without a valid key. Wait \`${HEADER.retryAfter}\` seconds before the next request.`,
+  ),
   InternalError: failure({ fault: errorExample("internal_error", ERROR_MESSAGES.internal_error.fault) }),
   ServiceUnavailable: failure(
     {

@@ -31,7 +31,9 @@ export const NewPet = z.object(
         .int64(orMissing(FIELD_PROBLEMS.int64))
         .check(z.meta({ description: "Category of the pet: any 64-bit integer." })),
     ),
-    status: z.optional(z.enum(PET_STATUSES, STATUS_PROBLEM)),
+    status: z
+      .optional(z.enum(PET_STATUSES, STATUS_PROBLEM))
+      .check(z.meta({ description: "Sales status. It stays absent if it is not given." })),
   },
   FIELD_PROBLEMS.object,
 );

@@ -35,7 +35,8 @@ function curl(operation: Operation, { origin, key }: Caller, values: Values): st
   if (body !== undefined) lines.push(`-d ${inShell(body)}`);
   // What curl sends with these options otherwise.
   if (method !== (body === undefined ? "get" : "post")) lines.push(`-X ${method.toUpperCase()}`);
-  return withNote("#", operation, lines.join(" \\\n  "));
+  // Without the note: not every shell takes comments that are pasted.
+  return lines.join(" \\\n  ");
 }
 
 function typeScript(operation: Operation, { origin, key }: Caller, values: Values): string {

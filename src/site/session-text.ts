@@ -1,8 +1,9 @@
-// A text that the user has entered or chosen, in the sessionStorage of the tab. Without storage, it lasts as long as the page.
+// A text that the user has entered or chosen, in the sessionStorage of the tab. Where that stores nothing, it lasts as long as the page.
 
 export class SessionText {
   readonly #name: string;
-  #ofPage = "";
+  /** What could not be stored. */
+  #ofPage: string | undefined;
 
   constructor(name: string) {
     this.#name = name;
@@ -11,20 +12,20 @@ export class SessionText {
   /** The text, or an empty string. */
   read(): string {
     try {
-      return sessionStorage.getItem(this.#name) ?? "";
+      return this.#ofPage ?? sessionStorage.getItem(this.#name) ?? "";
     } catch {
-      return this.#ofPage;
+      return "";
     }
   }
 
-  /** Stores a trimmed text. An empty string deletes it. */
+  /** Stores a trimmed text. */
   write(text: string): void {
     this.#ofPage = text.trim();
     try {
-      if (this.#ofPage === "") sessionStorage.removeItem(this.#name);
-      else sessionStorage.setItem(this.#name, this.#ofPage);
+      sessionStorage.setItem(this.#name, this.#ofPage);
+      this.#ofPage = undefined;
     } catch {
-      // #ofPage has it.
+      // Denied, or full.
     }
   }
 }

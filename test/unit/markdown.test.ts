@@ -80,7 +80,7 @@ it("guide.md has each schema with its fields and bounds", () => {
     "body (required, [NewPet](#newpet)): At most",
     `\`name\` (required, string, 1 to ${MAX_NAME_CODE_POINTS} characters): N`,
     "`id` (required, integer, int64): ID",
-    `\`status\` (optional, ${status}, ${statuses})\n`,
+    `\`status\` (optional, ${status}, ${statuses}): S`,
     "`bannedUntil` (required, integer, at least 0, or null): End",
     "`days` (required, array of [UsageDay](#usageday), {{daysKept}} items): The",
   ];

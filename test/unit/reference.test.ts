@@ -53,7 +53,9 @@ describe("a field", () => {
     ["Idempotency-Key", "a b", KEY],
     ["Idempotency-Key", "é", KEY],
     ["Prefer", "server-timing, a=1", ""],
-    ["Prefer", "ü", "must be ASCII"],
+    ...["ü", " a", "a "].map(
+      (text) => ["Prefer", text, "must be ASCII, without blanks around it"] as [string, string, string],
+    ),
     ["cursor", "anything", ""],
   ])("%s with %j: %s", (name, text, problem) => {
     const input = inputs.get(name);
@@ -124,23 +126,38 @@ describe("the explanation", () => {
     });
   });
 
+  it("of a repeated creation says that it has added nothing", () => {
+    const response = new Response("", { headers: { ...left, [HEADER.idempotentReplayed]: "true" } });
+    expect(explain(response, "", "The new pet.", REMEDIES).outcome).toContain(
+      "200: The new pet. An earlier request with this key has added it. 999",
+    );
+  });
+
   it.each([
-    ["with its code", '{"code":"unauthorized"}', undefined, REMEDIES.unauthorized],
-    ["with the seconds", '{"code":"rate_limit_exceeded"}', "37", "Wait 37 seconds before the next request."],
-    ["without them", '{"code":"rate_limit_exceeded"}', undefined, REMEDIES.rate_limit_exceeded],
-    ["with another code", '{"code":"toString"}', undefined, expect.stringContaining("did not send")],
-    ["of something else", "Bad gateway", "9", expect.stringContaining("did not send")],
-  ])("of an error %s has a hint", (_, body, retryAfter, hint) => {
-    const headers: Record<string, string> =
-      retryAfter === undefined ? {} : { [HEADER.retryAfter]: retryAfter };
-    expect(explain(new Response("", { status: 429, headers }), body, "A page of pets.", REMEDIES)).toEqual({
-      outcome: "429: Unexpected response with status 429.",
+    ["with the seconds", { [HEADER.retryAfter]: "37" }, "Wait 37 seconds before the next request."],
+    ["without them", {}, REMEDIES.rate_limit_exceeded],
+  ])("of an error %s has its message and a hint", (_, headers, hint) => {
+    const response = new Response("", { status: 429, headers: { ...left, ...headers } });
+    const body = '{"code":"rate_limit_exceeded","message":"too many"}';
+    expect(explain(response, body, "A page of pets.", REMEDIES)).toEqual({
+      outcome: "429: too many. 999 of 1,000 requests left until 12:35:00 UTC.",
       hint,
     });
   });
 
+  it.each([
+    ["with another code", 400, '{"code":"toString"}', left],
+    ["of something else", 502, "Bad gateway", {}],
+    ["that is a success of something else", 200, "<!doctype html>", {}],
+    ["whose headers are no numbers", 200, "[]", { ...left, [HEADER.rateLimitReset]: "soon" }],
+  ])("of a response %s says that the service did not send it", (_, status, body, headers) => {
+    const explanation = explain(new Response("", { status, headers }), body, "A page of pets.", REMEDIES);
+    expect(explanation.outcome).toContain(`${status}: unexpected response.`);
+    expect(explanation.hint).toContain("did not send");
+  });
+
   it("of no response says what was the matter, and whether to send it again", () => {
-    const of = { isLate: false, isStopped: false, isOnline: true, writes: false };
+    const of = { isLate: false, isStopped: false, isOnline: true, writes: false, isRepeatable: false };
     const outcomes = [{ isLate: true }, { isStopped: true }, { isOnline: false }, {}].map(
       (each) => explainFailure({ ...of, ...each }).outcome,
     );
@@ -150,7 +167,11 @@ describe("the explanation", () => {
       "No response: this device is offline.",
       expect.stringContaining("the browser blocks"),
     ]);
-    expect(explainFailure({ ...of, writes: true }).hint).toContain("may have done it");
+    const hintOf = (isRepeatable: boolean) => explainFailure({ ...of, writes: true, isRepeatable }).hint;
+    expect([hintOf(true), hintOf(false)]).toEqual([
+      expect.stringContaining("is safe"),
+      expect.not.stringContaining("is safe"),
+    ]);
   });
 });
 

@@ -31,12 +31,20 @@ afterEach(() => {
   vi.unstubAllGlobals();
 });
 
-it("a key lasts as long as the page if the browser denies storage", () => {
-  vi.stubGlobal("sessionStorage", undefined);
-  storeKey("  pet_key\t");
-  expect(storedKey()).toBe("pet_key");
-  storeKey("");
-  expect(storedKey()).toBe("");
+it("a key lasts as long as the page if the browser denies storage, or stores no more", () => {
+  const full = {
+    getItem: () => "",
+    setItem() {
+      throw new Error("full");
+    },
+  };
+  for (const storage of [undefined, full]) {
+    vi.stubGlobal("sessionStorage", storage);
+    storeKey("  pet_key\t");
+    expect(storedKey()).toBe("pet_key");
+    storeKey("");
+    expect(storedKey()).toBe("");
+  }
 });
 
 it.each([

@@ -2,11 +2,12 @@
 // wrong, and each way out of a request leads back to a form that can be sent.
 
 import { HEADER } from "../../http/header-names.ts";
-import { type Operation, problemWith, requestOf, type Values } from "../../samples/operation.ts";
+import { type Input, type Operation, problemWith, requestOf, type Values } from "../../samples/operation.ts";
 import { LANGUAGES, type Language, sampleOf } from "../../samples/samples.ts";
 import { problemWithKey, storedKey, storeKey } from "../key.ts";
 import { SessionText } from "../session-text.ts";
-import { copyOnClick, keepKeyMasked, maskedKey } from "./copying.ts";
+import { errorIn } from "../text.ts";
+import { copyKeyWhole, copyOnClick, maskedKey, wholeKey } from "./copying.ts";
 import { type Explanation, explain, explainFailure } from "./explanation.ts";
 
 /** The build defines both, from the document: scripts/build.ts. Remedies are Markdown, by error code. */
@@ -14,6 +15,9 @@ declare const OPERATIONS: Operation[];
 declare const REMEDIES: Record<string, string>;
 
 const TIMEOUT_MS = 30_000;
+
+/** More of a response is not shown, because the browser would stand still. The service's have at most a third of it. */
+const MAX_SHOWN = 1_000_000;
 
 const storedLanguage = new SessionText("petstore-sample-language");
 
@@ -28,6 +32,7 @@ export function startConsoles(): void {
   addEventListener("input", updateAll);
   // The key may have changed on another page before the user came back.
   addEventListener("pageshow", updateAll);
+  copyKeyWhole();
   updateAll();
 }
 
@@ -43,6 +48,9 @@ class Console {
   #sent = "";
   #body = "";
   #cursor = "";
+  /** The latest Idempotency-Key that was not typed, and whether a pet has it. */
+  #token = "";
+  #isTokenUsed = false;
 
   constructor(operation: Operation) {
     this.#operation = operation;
@@ -53,24 +61,27 @@ class Console {
       void this.#submit();
     });
     this.#form.addEventListener("input", ({ target }) => this.#edited(target as Field));
-    this.#onClick(".stop", () => this.#underway?.abort());
-    this.#onClick(".next", () => {
+    this.#part(".stop").addEventListener("click", () => this.#underway?.abort());
+    this.#part(".next").addEventListener("click", () => {
       this.#field("cursor").value = this.#cursor;
       void this.#submit();
     });
-    for (const sample of this.#samples) keepKeyMasked(sample);
     const shown = () => this.#samples.find(({ dataset }) => dataset.language === language());
-    copyOnClick(this.#part(".copy"), () => this.#sample(language(), storedKey()), shown);
+    copyOnClick(this.#part(".copy"), () => this.#sample(language(), wholeKey()), shown);
     copyOnClick(this.#part(".copy-curl"), () => this.#sent);
     copyOnClick(
       this.#part(".copy-body"),
       () => this.#body,
       () => this.#part(".body"),
     );
-    this.#renewIdempotencyKey();
+    // What was typed before this script ran.
+    const typed = this.#field("key").value;
+    if (typed !== "") storeKey(typed);
+    this.#renewToken();
+    this.#send.disabled = false;
   }
 
-  /** Shows what is filled in, and hides the answer to another key. */
+  /** Shows what is filled in. The answer to another key is hidden. */
   update(): void {
     const key = storedKey();
     const field = this.#field("key");
@@ -78,23 +89,32 @@ class Console {
     for (const choice of this.#form.querySelectorAll<HTMLInputElement>("[name=language]"))
       choice.checked = choice.value === language();
     for (const sample of this.#samples)
-      sample.textContent = this.#sample(sample.dataset.language as Language, maskedKey(key));
+      sample.textContent = this.#sample(sample.dataset.language as Language, maskedKey());
     if (key === this.#key) return;
     this.#key = key;
-    this.#rest();
-    this.#say({ outcome: "" });
+    this.#complain("key", "");
+    this.#underway?.abort();
+    if (!this.#part(".answer").hidden) this.#say({ outcome: "" });
   }
 
-  #edited(field: Field): void {
-    if (field.name === "language") storedLanguage.write(field.value);
-    else {
-      if (field.name === "key") storeKey(field.value);
-      this.#complain(field.name, "");
+  #edited({ name, value }: Field): void {
+    if (name === "language") {
+      storedLanguage.write(value);
+      return;
     }
+    if (name === "key") storeKey(value);
+    // With the key of the last pet, the service would refuse another one.
+    const isOfPet = this.#operation.inputs.some((input) => input.name === name && input.place === "body");
+    if (isOfPet && this.#isTokenUsed) this.#renewToken();
+    this.#complain(name, "");
   }
 
   async #submit(): Promise<void> {
-    if (this.#underway !== undefined || this.#hasProblem()) return;
+    if (this.#underway !== undefined) return;
+    this.update();
+    this.#say({ outcome: "" });
+    if (this.#hasProblem()) return;
+    const focused = document.activeElement;
     const key = storedKey();
     const { url, ...request } = requestOf(this.#operation, location.origin, this.#values());
     const underway = new AbortController();
@@ -108,95 +128,104 @@ class Console {
       const signal = AbortSignal.any([underway.signal, late]);
       const response = await fetch(url, { ...request, headers, signal });
       this.#answer(response, await response.text());
-      if (response.ok) this.#renewIdempotencyKey();
+      this.#isTokenUsed = response.ok && request.headers[HEADER.idempotencyKey] === this.#token;
     } catch {
-      // Otherwise another key has been entered meanwhile.
-      if (this.#underway === underway)
-        this.#say(
-          explainFailure({
-            isLate: late.aborted,
-            isStopped: underway.signal.aborted,
-            isOnline: navigator.onLine,
-            writes: request.body !== undefined,
-          }),
-        );
+      this.#say(
+        explainFailure({
+          isLate: late.aborted,
+          isStopped: underway.signal.aborted,
+          isOnline: navigator.onLine,
+          writes: request.body !== undefined,
+          isRepeatable: HEADER.idempotencyKey in request.headers,
+        }),
+      );
     }
-    if (this.#underway === underway) this.#rest();
-    this.#part(".outcome").focus();
-  }
-
-  /** Ends what is under way. */
-  #rest(): void {
-    const underway = this.#underway;
+    const isStillHere = [focused, this.#part(".stop"), document.body].includes(document.activeElement);
     this.#underway = undefined;
-    underway?.abort();
     this.#part(".stop").hidden = true;
+    // Not if the user has gone on to something else.
+    if (!isStillHere) return;
+    const answer = this.#part(".answer");
+    answer.scrollIntoView({ block: "nearest" });
+    (answer.hidden ? this.#send : this.#part(".body")).focus({ preventScroll: true });
   }
 
   /** Says beside each wrong field what is wrong, and moves to the first one. */
   #hasProblem(): boolean {
-    const values = this.#values();
     const problems = new Map([["key", problemWithKey(storedKey()) ?? ""]]);
-    for (const input of this.#operation.inputs)
-      problems.set(input.name, problemWith(input, values[input.name] ?? ""));
+    for (const input of this.#operation.inputs) problems.set(input.name, this.#problemWith(input));
     for (const [name, problem] of problems) this.#complain(name, problem);
     const [wrong] = [...problems].find(([, problem]) => problem !== "") ?? [];
     if (wrong !== undefined) this.#field(wrong).focus();
     return wrong !== undefined;
   }
 
+  #problemWith(input: Input): string {
+    return problemWith(input, this.#field(input.name).value);
+  }
+
+  /** An empty problem is none. */
   #complain(name: string, problem: string): void {
     const field = this.#field(name);
     field.setAttribute("aria-invalid", `${problem !== ""}`);
     const place = field.parentElement?.nextElementSibling;
-    if (place?.className === "wrong") place.textContent = problem;
+    if (place) place.textContent = problem;
   }
 
   #answer(response: Response, body: string): void {
-    this.#body = indented(body);
+    this.#body = indented(body.slice(0, MAX_SHOWN));
     this.#say(explain(response, body, this.#operation.success, REMEDIES));
-    const [, next = ""] = response.headers.get("Link")?.match(/<([^>]*)>; rel="next"/) ?? [];
-    this.#cursor = (next && new URL(next, location.origin).searchParams.get("cursor")) || "";
+    // The service names the field that it refuses.
+    const [, name, problem = ""] = `${errorIn(body).message}`.match(/^([\w-]+): (.*)/) ?? [];
+    if (this.#operation.inputs.some((input) => input.name === name)) this.#complain(name ?? "", problem);
+    this.#cursor = response.headers.get("Link")?.match(/[?&]cursor=([^&>]+)[^>]*>; rel="next"/)?.[1] ?? "";
     this.#part(".next").hidden = this.#cursor === "";
     this.#part(".body").textContent = this.#body;
     this.#part(".headers").textContent = [...response.headers].map((pair) => pair.join(": ")).join("\n");
     this.#part(".answer").hidden = false;
-    this.#part(".example").hidden = true;
-    this.#part(".answer").scrollIntoView({ block: "nearest" });
   }
 
-  /** Shows an outcome, which is also announced, instead of the answer. */
+  /** Shows an outcome, which is also announced, instead of the answer. The example is there until the first one. */
   #say({ outcome, hint = "" }: Explanation): void {
     this.#part(".answer").hidden = true;
+    this.#part(".example").hidden = outcome !== "";
     const place = this.#part(".outcome");
     place.classList.toggle("failed", hint !== "");
     place.replaceChildren(paragraph(outcome), paragraph(hint));
   }
 
-  /** A new one for each pet. After a failure it stays, so that sending the pet again is safe. */
-  #renewIdempotencyKey(): void {
-    if (this.#operation.inputs.some(({ name }) => name === HEADER.idempotencyKey))
-      this.#field(HEADER.idempotencyKey).value = randomToken();
+  /** Each pet has an Idempotency-Key of its own, so that sending it again is safe. One that the user has typed stays. */
+  #renewToken(): void {
+    this.#isTokenUsed = false;
+    const hasKey = this.#operation.inputs.some(({ name }) => name === HEADER.idempotencyKey);
+    const field = hasKey ? this.#field(HEADER.idempotencyKey) : undefined;
+    if (field?.value !== this.#token) return;
+    this.#token = randomToken();
+    field.value = this.#token;
   }
 
   #values(): Values {
     return Object.fromEntries(this.#operation.inputs.map(({ name }) => [name, this.#field(name).value]));
   }
 
+  /** With what is filled in, unless it is wrong. */
   #sample(of: Language, key: string): string {
-    return sampleOf(this.#operation, of, { origin: location.origin, key }, this.#values());
+    const values = this.#values();
+    for (const input of this.#operation.inputs)
+      if (this.#problemWith(input) !== "") delete values[input.name];
+    return sampleOf(this.#operation, of, { origin: location.origin, key }, values);
+  }
+
+  get #send(): HTMLButtonElement {
+    return this.#part<HTMLButtonElement>(".send");
   }
 
   #field(name: string): Field {
     return this.#form.elements.namedItem(name) as Field;
   }
 
-  #part(selector: string): HTMLElement {
-    return this.#form.querySelector(selector) as HTMLElement;
-  }
-
-  #onClick(selector: string, act: () => void): void {
-    this.#part(selector).addEventListener("click", act);
+  #part<Part extends HTMLElement>(selector: string): Part {
+    return this.#form.querySelector(selector) as Part;
   }
 }
 

@@ -4,9 +4,18 @@
 import { PLACEHOLDERS } from "../../samples/samples.ts";
 import { problemWithKey, storedKey } from "../key.ts";
 
-/** A key as it may be shown; the placeholder of the samples for what is not a key. */
-export function maskedKey(key: string): string {
-  return problemWithKey(key) === undefined ? `pet_…${key.slice(-4)}` : PLACEHOLDERS.key;
+const COPIED_MS = 2_000;
+
+/** The key of the tab as samples have it: the placeholder, if it is none. */
+export function wholeKey(): string {
+  const key = storedKey();
+  return problemWithKey(key) === undefined ? key : PLACEHOLDERS.key;
+}
+
+/** The same, as it may be shown. */
+export function maskedKey(): string {
+  const key = wholeKey();
+  return key === PLACEHOLDERS.key ? key : `pet_…${key.slice(-4)}`;
 }
 
 /** Copies a text, and says so on the button for a while. Without access to the clipboard, selects what is `shown` instead. */
@@ -16,7 +25,7 @@ export function copyOnClick(
   shown: () => HTMLElement | undefined = () => undefined,
 ): void {
   const name = button.textContent;
-  button.addEventListener("blur", () => (button.textContent = name));
+  let timer: ReturnType<typeof setTimeout> | undefined;
   button.addEventListener("click", async () => {
     try {
       await navigator.clipboard.writeText(text());
@@ -27,16 +36,18 @@ export function copyOnClick(
       if (place) getSelection()?.selectAllChildren(place);
       button.textContent = place ? "Selected" : "Not copied: the browser denies it";
     }
+    clearTimeout(timer);
+    timer = setTimeout(() => (button.textContent = name), COPIED_MS);
   });
 }
 
 /** Users who select a sample and copy it get the whole key. */
-export function keepKeyMasked(sample: HTMLElement): void {
-  sample.addEventListener("copy", (event) => {
-    const key = storedKey();
-    const mask = maskedKey(key);
-    if (mask === PLACEHOLDERS.key) return;
+export function copyKeyWhole(): void {
+  document.addEventListener("copy", (event) => {
+    const text = `${getSelection()}`;
+    const mask = maskedKey();
+    if (mask === PLACEHOLDERS.key || !text.includes(mask)) return;
     event.preventDefault();
-    event.clipboardData?.setData("text/plain", `${getSelection()}`.replaceAll(mask, key));
+    event.clipboardData?.setData("text/plain", text.replaceAll(mask, wholeKey()));
   });
 }
