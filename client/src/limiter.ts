@@ -125,10 +125,12 @@ export class Limiter {
   /** Records the headers of a response. `rateLimit` is undefined if they are not the service's. */
   answer(ticket: Ticket, sentMs: number, rateLimit: RateLimit | undefined): void {
     if (!rateLimit) return;
-    if (ticket.isUnanswered) this.limits.underway -= 1;
+    const wasKnown = this.limits.isKnown;
+    this.limits.answer(sentMs, rateLimit, ticket.isUnanswered);
     ticket.isUnanswered = false;
-    this.limits.answer(sentMs, rateLimit);
     this.#wakeFirst();
+    // Now each of them knows whether its wait is too long.
+    if (!wasKnown && this.limits.isKnown) this.#wakeAll();
   }
 
   /** Leaves the queue, or ends the request. A request without a response may have been counted. */
@@ -151,7 +153,7 @@ export class Limiter {
     if (ticket.isFree) return isFull ? poll : undefined;
     const closed = limits.closed(ahead, nowMs);
     if (closed) {
-      const mustPoll = isWorker() && ahead > 0;
+      const mustPoll = isWorker() && ahead + limits.underway > 0;
       return { closed, askAgainMs: mustPoll ? Math.min(closed.nextMs, POLL_MS) : closed.totalMs };
     }
     if (ticket !== this.#first() || isFull) return poll;
@@ -166,7 +168,7 @@ export class Limiter {
 
   #start(ticket: Ticket): void {
     ticket.isUnanswered = !ticket.isFree;
-    if (!ticket.isFree) this.limits.underway += 1;
+    if (!ticket.isFree) this.limits.send();
     this.#underway.add(ticket);
     ticket.queue?.leave(ticket);
     this.#wakeFirst();
@@ -179,6 +181,12 @@ export class Limiter {
 
   #wakeFirst(): void {
     if (!isWorker()) this.#first()?.wake?.();
+  }
+
+  #wakeAll(): void {
+    if (isWorker()) return;
+    for (const { first } of Object.values(this.#queues))
+      for (let ticket = first; ticket; ticket = ticket.next) ticket.wake?.();
   }
 
   #forgetOverdue(nowMs: number): void {

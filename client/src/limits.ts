@@ -19,6 +19,11 @@ interface Window {
   shown: number;
   /** Since when it is known. */
   knownMs: number;
+  /** Own requests that it may include, and those of them that were answered. */
+  sent: number;
+  answered: number;
+  /** The fewest requests of others that it includes. */
+  others: number;
 }
 
 /** Longer than any window of the service. A Retry-After that says more is another server's. */
@@ -59,13 +64,15 @@ export class Limits {
     this.#refusal = refusal;
   }
 
-  /** How long a request behind `ahead` others can't be admitted, whatever responses will show. Undefined: perhaps now. */
-  closed(ahead: number, nowMs: number): Closed | undefined {
+  /** How long a request behind `queued` others is not admitted, unless one under way is lost. Undefined: perhaps now. */
+  closed(queued: number, nowMs: number): Closed | undefined {
     this.#roll(nowMs);
     const waitMs = this.#refusedUntilMs - nowMs;
     let closed: Closed | undefined;
     if (waitMs > 0) closed = { nextMs: waitMs, totalMs: waitMs, refusal: this.#refusal };
-    for (const { limit, lengthMs, resetMs, shown } of this.#windows.values()) {
+    for (const { limit, lengthMs, resetMs, shown, answered, others } of this.#windows.values()) {
+      const underwayShown = Math.max(0, limit - shown - others - answered);
+      const ahead = queued + Math.max(0, this.underway - underwayShown);
       if (ahead < shown) continue;
       const nextMs = Math.max(closed?.nextMs ?? 0, resetMs - nowMs);
       const furtherWindows = Math.ceil((ahead - shown + 1) / limit) - 1;
@@ -86,6 +93,12 @@ export class Limits {
     return true;
   }
 
+  /** Records that a request of this client is sent. */
+  send(): void {
+    this.underway += 1;
+    for (const window of this.#windows.values()) window.sent += 1;
+  }
+
   /** When GET /v1/usage shows what is left, because the limits are unknown or only lost requests use them up (performance.now()). */
   usageDueMs(): number {
     return Math.max(this.usageAskedMs, this.#lostMs.at(-1) ?? -Infinity) + MAX_TRANSIT_MS;
@@ -98,8 +111,9 @@ export class Limits {
     this.#lostMs.push(nowMs);
   }
 
-  /** Records a response to a request that was sent at `sentMs`, when its headers arrive. */
-  answer(sentMs: number, rateLimit: RateLimit): void {
+  /** Records a response to a request that was sent at `sentMs`, when its headers arrive. `isCounted`: it was one of those under way. */
+  answer(sentMs: number, rateLimit: RateLimit, isCounted: boolean): void {
+    if (isCounted) this.underway -= 1;
     this.latest = rateLimit;
     const windows = Object.entries(rateLimit);
     // One window is not that of a key, which has several: the request was not counted in it.
@@ -110,7 +124,7 @@ export class Limits {
     const clockMs = nowMs - Date.now();
     for (const [name, { limit, remaining, resetAt, lengthMs }] of windows) {
       const resetMs = resetAt.getTime() + clockMs;
-      const window = this.#windows.get(name);
+      let window = this.#windows.get(name);
       const laterMs = resetMs - (window?.resetMs ?? -Infinity);
       const halfMs = lengthMs / 2;
       if (window?.limit === limit && Math.abs(laterMs) < halfMs) {
@@ -119,8 +133,12 @@ export class Limits {
         window.resetMs = Math.min(window.resetMs, resetMs);
       } else if (laterMs > halfMs || sentMs >= (window?.knownMs ?? 0)) {
         // Not a late response of an earlier window. The reset can be earlier nevertheless: during a ban, it was the end of the ban.
-        this.#windows.set(name, { limit, lengthMs, resetMs, shown: remaining, knownMs: nowMs });
-      }
+        const sent = this.underway + (isCounted ? 1 : 0);
+        window = { limit, lengthMs, resetMs, shown: remaining, knownMs: nowMs, sent, answered: 0, others: 0 };
+        this.#windows.set(name, window);
+      } else continue;
+      if (isCounted) window.answered += 1;
+      window.others = Math.max(window.others, limit - remaining - window.sent);
     }
   }
 
@@ -137,6 +155,9 @@ export class Limits {
       window.resetMs += Math.floor((nowMs - window.resetMs) / lengthMs + 1) * lengthMs;
       window.shown = window.limit;
       window.knownMs = nowMs;
+      window.sent = this.underway + this.#lostMs.length;
+      window.answered = 0;
+      window.others = 0;
     }
   }
 }

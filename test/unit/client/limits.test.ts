@@ -282,10 +282,32 @@ it.each([0, 45_000, 59_000])(
       expect(error).toBeInstanceOf(RateLimitError);
       expect(error).toMatchObject({ attempts: 0, code: "rate_limit_exceeded" });
       expect(isSent(id)).toBe(false);
-      // At once, unless it may just be in time.
-      expect(ms).toBeLessThan(id < inTime + 100 ? 90_000 : 3_000);
+      expect(ms).toBeLessThan(300);
     }
     expect(service.refused).toBeLessThanOrEqual(4);
+  },
+);
+
+it.each(
+  [0, 10_000, 25_000, 40_000, 45_000, 59_000].flatMap((lateMs) =>
+    [true, false].map((isKnown) => [lateMs, isKnown]),
+  ),
+)(
+  "of 200 calls at once, %i ms after a minute began, those that can't be in time reject at once (limits known: %s)",
+  async (lateMs, isKnown) => {
+    const service = newService(60, { startMs: START_MS + Number(lateMs), day: 1_000 });
+    const { client } = newClient(service, DEFAULTS);
+    if (isKnown) await finish(client.pets.get(0));
+    const beginMs = performance.now();
+    const rejectedMs: number[] = [];
+    const calls = range(200).map((id) =>
+      client.pets.get(id).catch(() => rejectedMs.push(performance.now() - beginMs)),
+    );
+    await finish(Promise.all(calls));
+    const windows = Number(lateMs) < 30_000 ? 2 : 3;
+    expect(rejectedMs).toHaveLength(200 - 60 * windows + (isKnown ? 1 : 0));
+    // The first response shows the limits.
+    expect(Math.max(...rejectedMs)).toBeLessThanOrEqual(isKnown ? 0 : 200);
   },
 );
 
