@@ -103,11 +103,10 @@ export class Call<Data> {
         const { askAgainMs, closed } = wait;
         if (closed && (closed.nextMs > maxWaitMs || closed.totalMs >= leftMs))
           throw failed && failed.status !== 429 ? failed : this.#exhausted(closed);
-        const jitterMs = closed ? Math.random() * Math.min(MAX_JITTER_MS, leftMs - askAgainMs) : 0;
         if (closed && !isAnnounced) {
           isAnnounced = true;
-          await this.#announce(closed.nextMs, closed.totalMs + jitterMs, failed);
-        } else await sleep(Math.min(askAgainMs + jitterMs, leftMs), signal, ticket);
+          await this.#announce(closed.nextMs, closed.totalMs, failed);
+        } else await sleep(Math.min(askAgainMs, leftMs), signal, ticket);
       }
     } catch (error) {
       this.#limiter.leave(ticket);

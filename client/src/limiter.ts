@@ -124,6 +124,7 @@ export class Limiter {
 
   /** Records the headers of a response. `rateLimit` is undefined if they are not the service's. */
   answer(ticket: Ticket, sentMs: number, rateLimit: RateLimit | undefined): void {
+    this.limits.isAnswered = true;
     if (!rateLimit) return;
     const wasKnown = this.limits.isKnown;
     this.limits.answer(sentMs, rateLimit, ticket.isUnanswered);
@@ -157,7 +158,10 @@ export class Limiter {
       return { closed, askAgainMs: mustPoll ? Math.min(closed.nextMs, POLL_MS) : closed.totalMs };
     }
     if (ticket !== this.#first() || isFull) return poll;
-    if (limits.isKnown ? limits.hasRoom(nowMs) : !pace) return undefined;
+    if ((limits.isKnown || !pace) && limits.hasRoom(nowMs)) {
+      const spreadMs = limits.spreadMs(nowMs);
+      return spreadMs > 0 ? { askAgainMs: Math.ceil(spreadMs) } : undefined;
+    }
     // Their responses will show what is left.
     if (limits.underway > 0) return poll;
     const askInMs = limits.usageDueMs() - nowMs;
