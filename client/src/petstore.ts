@@ -40,6 +40,8 @@ export type NewPet = {
 export interface CreateManyOptions<Input> extends Omit<CreateOptions, "idempotencyKey"> {
   /** A function of the pet and its index, or up to 238 characters, to which `-` and the index are added. @default random each time */
   idempotencyKey?: string | ((pet: Input, index: number) => string) | undefined;
+  /** Yield the results in the order of the pets, and not as they come. @default true */
+  ordered?: boolean | undefined;
 }
 
 /** A request for an operation that this package has no method for. */
@@ -178,7 +180,7 @@ export class Pets {
   }
 
   /**
-   * Adds pets, as many at once as `maxConcurrency` allows and at most 1,000, and yields what became of each, in their order. It waits for
+   * Adds pets, as many at once as `maxConcurrency` allows and at most 1,000, and yields what became of each. It waits for
    * new minutes, but with the default of `maxWaitMs` not for a new day. With an `idempotencyKey`, repeating it within 24 hours is safe. If
    * the iteration is ended early, pets that were being created may have been added.
    */
@@ -186,15 +188,17 @@ export class Pets {
     pets: Iterable<Input> | AsyncIterable<Input>,
     options: CreateManyOptions<Input> = {},
   ): AsyncGenerator<CreateResult<Input>, void, undefined> {
-    const { idempotencyKey = randomToken(), signal, totalTimeoutMs = Infinity, ...others } = options;
+    const { ordered = true, idempotencyKey = randomToken(), signal, ...given } = options;
+    const others = { ...given, totalTimeoutMs: given.totalTimeoutMs ?? Infinity };
+    if (typeof ordered !== "boolean") throw new TypeError("ordered: must be true or false");
     // What a function returns is checked for each pet.
     const isText = typeof idempotencyKey !== "function";
     const lastKey = isText ? idempotencyKey && `${idempotencyKey}-${Number.MAX_SAFE_INTEGER}` : undefined;
-    readCallOptions({ ...others, signal, totalTimeoutMs, idempotencyKey: lastKey });
+    readCallOptions({ ...others, signal, idempotencyKey: lastKey });
     const limit = Math.min(this.#maxConcurrency, MAX_READ_AHEAD);
-    yield* createAll(pets, limit, signal, async (pet, index, ended) => {
+    yield* createAll(pets, { limit, isOrdered: ordered, signal }, async (pet, index, ended) => {
       const key = isText ? `${idempotencyKey}-${index}` : (idempotencyKey(pet, index) ?? "");
-      return this.create(pet, { ...others, signal: ended, totalTimeoutMs, idempotencyKey: key });
+      return this.create(pet, { ...others, signal: ended, idempotencyKey: key }).withResponse();
     });
   }
 

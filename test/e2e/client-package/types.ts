@@ -59,6 +59,15 @@ export async function use(signal: AbortSignal): Promise<ListParameters | undefin
     // @ts-expect-error: it may have failed
     result.pet.id;
   }
+  for await (const { pet, error, requestId, isReplayed } of petstore.pets.createMany(fish, {
+    ordered: false,
+  })) {
+    if (error === undefined) numbers.push(pet.name.length);
+    else numbers.push(`${error}`.length);
+    if (pet) numbers.push(pet.name.length, requestId?.length ?? 0, isReplayed ? 1 : 0);
+    // @ts-expect-error: it may have failed
+    pet.name;
+  }
   const logged = petstore.withOptions({
     ...{ apiKey: async () => "pet_2", headers: new Headers(), allowInsecureHTTP: true },
     ...{ maxConcurrency: 1, maxResponseBytes: Infinity },
