@@ -11,7 +11,7 @@ import {
 } from "./errors.ts";
 import type { Limiter, Ticket } from "./limiter.ts";
 import type { Closed } from "./limits.ts";
-import { isVisible, type RequestEvent, type Settings } from "./options.ts";
+import { type EndEvent, isVisible, type RequestEvent, type Settings } from "./options.ts";
 import { parseRateLimit } from "./rate-limit.ts";
 import type { Error as ErrorBody } from "./schema.ts";
 import { sleep, TIME_OVER, within } from "./waits.ts";
@@ -55,17 +55,41 @@ export class Call<Data> {
   readonly #request: Request<Data>;
   readonly #limiter: Limiter;
   readonly #options: Settings;
+  readonly #startMs = performance.now();
   #deadlineMs: number;
   #attempts = 0;
+  #latest: Pick<EndEvent, "status" | "requestId"> = { status: undefined, requestId: undefined };
 
   constructor(request: Request<Data>, limiter: Limiter, options: Settings) {
     this.#request = request;
     this.#limiter = limiter;
     this.#options = options;
-    this.#deadlineMs = performance.now() + options.totalTimeoutMs;
+    this.#deadlineMs = this.#startMs + options.totalTimeoutMs;
   }
 
   async send(): Promise<ApiResponse<Data>> {
+    let error: unknown;
+    try {
+      return await this.#send();
+    } catch (failure) {
+      error = failure;
+      throw failure;
+    } finally {
+      const { onEnd, timeoutMs } = this.#options;
+      const { attempt: _, ...event } = this.#event(0);
+      const durationMs = Math.round(performance.now() - this.#startMs);
+      const leftMs = Math.min(timeoutMs, Math.max(0, this.#deadlineMs - performance.now()));
+      await this.#tell(leftMs, onEnd, {
+        ...event,
+        attempts: this.#attempts,
+        durationMs,
+        ...this.#latest,
+        error,
+      });
+    }
+  }
+
+  async #send(): Promise<ApiResponse<Data>> {
     let failed: PetstoreError | undefined;
     try {
       for (;;) {
@@ -127,12 +151,19 @@ export class Call<Data> {
     await sleep(untilMs - performance.now(), this.#options.signal);
   }
 
-  /** Calls the hook, and waits for it for at most `hookMs`, so that it does not delay other calls. */
   async #announce(hookMs: number, waitMs: number, error: PetstoreError | undefined): Promise<void> {
-    const { onWait, signal } = this.#options;
-    const event = { ...this.#event(this.#attempts + 1), waitMs, error };
+    const event = { ...this.#event(this.#attempts + 1), waitMs: Math.ceil(waitMs), error };
+    await this.#tell(hookMs, this.#options.onWait, event);
+  }
+
+  /** Calls a hook, and waits for it for at most `hookMs`. */
+  async #tell<Event>(
+    hookMs: number,
+    hook: ((event: Event) => unknown) | undefined,
+    event: Event,
+  ): Promise<void> {
     try {
-      if (onWait) await within(hookMs, signal, async () => onWait(event));
+      if (hook) await within(hookMs, this.#options.signal, async () => hook(event));
     } catch (failure) {
       if (failure !== TIME_OVER) throw failure;
     }
@@ -165,12 +196,15 @@ export class Call<Data> {
         const fetchMs = performance.now();
         let text: string | undefined;
         let result: Result<Read>;
+        let shown = this.#latest;
         try {
           response = await fetch(request.url, init);
-          const { ok, headers } = response;
+          const { ok, status, headers } = response;
+          const requestId = headers.get("X-Request-Id") ?? undefined;
+          shown = { status, requestId };
+          if (attempt === this.#attempts) this.#latest = shown;
           this.#limiter.answer(ticket, sentMs, parseRateLimit(headers));
           text = await readText(response, maxResponseBytes);
-          const requestId = headers.get("X-Request-Id") ?? undefined;
           result = ok
             ? { data: request.read(text, headers), response, requestId }
             : this.#apiError(response, text);
@@ -179,9 +213,9 @@ export class Call<Data> {
         }
         ended.throwIfAborted();
         if (response && text !== undefined) {
-          const { status, headers } = response;
-          const durationMs = performance.now() - fetchMs;
-          await onResponse?.({ ...event, status, headers, requestId: result.requestId, durationMs });
+          const durationMs = Math.round(performance.now() - fetchMs);
+          const headers = Object.fromEntries(response.headers);
+          await onResponse?.({ ...event, ...shown, status: response.status, headers, durationMs });
         }
         return result;
       });

@@ -54,7 +54,8 @@ export function stringify(value: unknown, space?: string | number): string {
   const markBigint = function (this: Record<string, unknown>, key: string, converted: unknown) {
     // Not `converted`: some programs give BigInt.prototype a toJSON.
     const own = typeof this[key] === "bigint" ? this[key] : converted;
-    if (Number.isInteger(own) && !Number.isSafeInteger(own)) throw new TypeError(`${own}: must be a bigint`);
+    if (Number.isInteger(own) && !Number.isSafeInteger(own))
+      throw new TypeError(`${key || "value"}: must be a bigint`);
     return typeof own === "bigint" ? `${mark}${own}${mark}` : own;
   };
   return JSON.stringify(value, markBigint, space).replaceAll(`"${mark}`, "").replaceAll(`${mark}"`, "");

@@ -213,7 +213,7 @@ export class Pets {
 
 /** The text of an id. Throws a TypeError for a number that may be rounded already, and for what is no integer. */
 function idText(id: bigint | number): string {
-  if (typeof id !== "bigint" && !Number.isSafeInteger(id)) throw new TypeError(`${id}: must be a bigint`);
+  if (typeof id !== "bigint" && !Number.isSafeInteger(id)) throw new TypeError("id: must be a bigint");
   return `${id}`;
 }
 

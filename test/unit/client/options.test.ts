@@ -37,8 +37,8 @@ it.each<Row>([
     BOTH,
   ],
   ["maxRetries", NUMBERS, BOTH],
-  ["timeoutMs", NUMBERS, BOTH],
-  ["totalTimeoutMs", NUMBERS, BOTH],
+  ["timeoutMs", [0, ...NUMBERS], BOTH],
+  ["totalTimeoutMs", [0, ...NUMBERS], BOTH],
   ["maxWaitMs", NUMBERS, BOTH],
   ["maxConcurrency", [0, ...NUMBERS], CLIENT],
   ["maxResponseBytes", [0, ...NUMBERS], CLIENT],
@@ -48,6 +48,7 @@ it.each<Row>([
   ["onRequest", [SECRET, null], CLIENT],
   ["onResponse", [SECRET, null], CLIENT],
   ["onWait", [SECRET, null], CLIENT],
+  ["onEnd", [SECRET, null], CLIENT],
   ["retries", [1], BOTH],
   ["toString", [1], BOTH],
 ])("%s: a wrong value, or an unknown option, is refused by its name", async (name, values, of) => {
