@@ -14,7 +14,7 @@ import type { Closed } from "./limits.ts";
 import { type EndEvent, isVisible, type RequestEvent, type Settings } from "./options.ts";
 import { parseRateLimit } from "./rate-limit.ts";
 import type { Error as ErrorBody } from "./schema.ts";
-import { sleep, TIME_OVER, within } from "./waits.ts";
+import { now, sleep, TIME_OVER, within } from "./waits.ts";
 
 const MIN_BACKOFF_MS = 500;
 const MAX_BACKOFF_MS = 8_000;
@@ -55,7 +55,7 @@ export class Call<Data> {
   readonly #request: Request<Data>;
   readonly #limiter: Limiter;
   readonly #options: Settings;
-  readonly #startMs = performance.now();
+  readonly #startMs = now();
   #deadlineMs: number;
   #attempts = 0;
   #latest: Pick<EndEvent, "status" | "requestId"> = { status: undefined, requestId: undefined };
@@ -77,8 +77,8 @@ export class Call<Data> {
     } finally {
       const { onEnd, timeoutMs } = this.#options;
       const { attempt: _, ...event } = this.#event(0);
-      const durationMs = Math.round(performance.now() - this.#startMs);
-      const leftMs = Math.min(timeoutMs, Math.max(0, this.#deadlineMs - performance.now()));
+      const durationMs = Math.round(now() - this.#startMs);
+      const leftMs = Math.min(timeoutMs, Math.max(0, this.#deadlineMs - now()));
       await this.#tell(leftMs, onEnd, {
         ...event,
         attempts: this.#attempts,
@@ -114,7 +114,7 @@ export class Call<Data> {
     try {
       for (;;) {
         signal?.throwIfAborted();
-        const nowMs = performance.now();
+        const nowMs = now();
         const leftMs = this.#deadlineMs - nowMs;
         // A timer may have been late.
         if (leftMs <= 0) throw failed ?? TIME_OVER;
@@ -144,11 +144,11 @@ export class Call<Data> {
     const isRefused = error.status === 429;
     // All calls of the client that consume something wait, for their admission.
     if (isRefused) this.#limiter.limits.refuse(error.retryAfterMs || (waitMs ?? 0), error);
-    const untilMs = performance.now() + (waitMs ?? 0);
+    const untilMs = now() + (waitMs ?? 0);
     if (waitMs === undefined || untilMs >= this.#deadlineMs) throw error;
     if (isRefused && !this.#request.isFree) return;
     await this.#announce(waitMs, waitMs, error);
-    await sleep(untilMs - performance.now(), this.#options.signal);
+    await sleep(untilMs - now(), this.#options.signal);
   }
 
   async #announce(hookMs: number, waitMs: number, error: PetstoreError | undefined): Promise<void> {
@@ -174,14 +174,14 @@ export class Call<Data> {
     const url = this.#options.baseURL + USAGE_PATH;
     const usage = { ...this.#request, method: "GET", url, shownURL: url, body: undefined, read() {} };
     const result = await this.#exchange(usage, this.#limiter.startFree(), this.#attempts + 1);
-    this.#limiter.limits.usageAskedMs = performance.now();
+    this.#limiter.limits.usageAskedMs = now();
     if (result instanceof PetstoreError) this.#limiter.limits.refuse(result.retryAfterMs ?? 0, result);
   }
 
   /** Sends one request, and reads its response. Returns an error unless the service has done what the request asks for. */
   async #exchange<Read>(request: Request<Read>, ticket: Ticket, attempt: number): Promise<Result<Read>> {
     const { signal, timeoutMs, maxResponseBytes, fetch, onRequest, onResponse } = this.#options;
-    const sentMs = performance.now();
+    const sentMs = now();
     if (request.headers.has("Idempotency-Key"))
       this.#deadlineMs = Math.min(this.#deadlineMs, sentMs + MAX_REPEAT_MS);
     const timeMs = Math.min(timeoutMs, this.#deadlineMs - sentMs);
@@ -193,7 +193,7 @@ export class Call<Data> {
         const init = await this.#init(request, ended);
         ended.throwIfAborted();
         ticket.isSent = true;
-        const fetchMs = performance.now();
+        const fetchMs = now();
         let text: string | undefined;
         let result: Result<Read>;
         let shown = this.#latest;
@@ -213,7 +213,7 @@ export class Call<Data> {
         }
         ended.throwIfAborted();
         if (response && text !== undefined) {
-          const durationMs = Math.round(performance.now() - fetchMs);
+          const durationMs = Math.round(now() - fetchMs);
           const headers = Object.fromEntries(response.headers);
           await onResponse?.({ ...event, ...shown, status: response.status, headers, durationMs });
         }

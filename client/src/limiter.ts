@@ -7,7 +7,7 @@
 import { type Closed, Limits } from "./limits.ts";
 import type { Settings } from "./options.ts";
 import type { RateLimit } from "./rate-limit.ts";
-import type { Sleeper } from "./waits.ts";
+import { now, type Sleeper } from "./waits.ts";
 
 /** How often a call asks that nobody wakes, plus 1 ms for each call ahead. More often costs processor time, less often unused slots. */
 const POLL_IN_WORKER_MS = 20;
@@ -117,7 +117,7 @@ export class Limiter {
   startFree(): Ticket {
     const ticket = new Ticket();
     ticket.isFree = true;
-    ticket.dueMs = performance.now() + MAX_REQUEST_MS;
+    ticket.dueMs = now() + MAX_REQUEST_MS;
     this.#start(ticket);
     return ticket;
   }
@@ -139,7 +139,7 @@ export class Limiter {
     ticket.queue?.leave(ticket);
     this.#underway.delete(ticket);
     if (ticket.isUnanswered) this.limits.underway -= 1;
-    if (ticket.isUnanswered && ticket.isSent) this.limits.lose(performance.now());
+    if (ticket.isUnanswered && ticket.isSent) this.limits.lose(now());
     ticket.isUnanswered = false;
     this.#wakeFirst();
   }

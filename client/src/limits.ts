@@ -5,6 +5,7 @@
 
 import type { PetstoreError } from "./errors.ts";
 import type { RateLimit } from "./rate-limit.ts";
+import { now } from "./waits.ts";
 
 /** Larger: after an outage, requests are admitted later. Smaller: a request that was lost may arrive nevertheless, and be counted then. */
 const MAX_TRANSIT_MS = 10_000;
@@ -22,7 +23,7 @@ const SHARED_SPREAD_MS = 5_000;
 /** Stands for a limit that is not known. */
 const UNKNOWN_LIMIT = 40;
 
-/** Times are those of performance.now(). */
+/** Times are those of now(). */
 interface Window {
   limit: number;
   lengthMs: number;
@@ -82,7 +83,7 @@ export class Limits {
 
   /** Records that no request may be sent for that long, because of a response: at most a day, the longest time of the service's. */
   refuse(waitMs: number, refusal: PetstoreError): void {
-    const untilMs = performance.now() + Math.min(waitMs, MAX_REFUSAL_MS);
+    const untilMs = now() + Math.min(waitMs, MAX_REFUSAL_MS);
     if (untilMs <= this.#refusedUntilMs) return;
     this.#refusedUntilMs = untilMs;
     this.#refusal = refusal;
@@ -146,7 +147,7 @@ export class Limits {
     for (const window of this.#windows.values()) window.sent += 1;
   }
 
-  /** When GET /v1/usage shows what is left, because the limits are unknown or only lost requests use them up (performance.now()). */
+  /** When GET /v1/usage shows what is left, because the limits are unknown or only lost requests use them up (now()). */
   usageDueMs(): number {
     return Math.max(this.usageAskedMs, this.#lostMs.at(-1) ?? -Infinity) + MAX_TRANSIT_MS;
   }
@@ -166,7 +167,7 @@ export class Limits {
     // One window is not that of a key, which has several: the request was not counted in it.
     if (windows.length < 2) return;
     this.#forgetLost(sentMs);
-    const nowMs = performance.now();
+    const nowMs = now();
     // Steps of the clock must not move the window.
     const clockMs = nowMs - Date.now();
     for (const [name, { limit, remaining, resetAt, lengthMs }] of windows) {

@@ -238,7 +238,9 @@ describe("README.md", () => {
     for (const [index, code] of codes.entries()) {
       const { key } = await petstore.newKey("business");
       const environment = { PETSTORE_BASE_URL: petstore.origin, PETSTORE_API_KEY: key };
-      const printed = await runIn(project, process.execPath, [files[index] ?? ""], environment);
+      // The README fakes timers, which is experimental in Node 22.
+      const args = ["--disable-warning=ExperimentalWarning", files[index] ?? ""];
+      const printed = await runIn(project, process.execPath, args, environment);
       const lines = [...code.matchAll(/console\.log\(.*\)[;,] \/\/ (.*)$/gm)].map(([, line]) => line);
       expect(printed.split("\n"), code).toEqual(expect.arrayContaining(lines));
     }
