@@ -75,17 +75,7 @@ export class Call<Data> {
       error = failure;
       throw failure;
     } finally {
-      const { onEnd, timeoutMs } = this.#options;
-      const { attempt: _, ...event } = this.#event(0);
-      const durationMs = Math.round(now() - this.#startMs);
-      const leftMs = Math.min(timeoutMs, Math.max(0, this.#deadlineMs - now()));
-      await this.#tell(leftMs, onEnd, {
-        ...event,
-        attempts: this.#attempts,
-        durationMs,
-        ...this.#latest,
-        error,
-      });
+      if (this.#options.onEnd) await this.#announceEnd(this.#options.onEnd, error);
     }
   }
 
@@ -154,6 +144,14 @@ export class Call<Data> {
   async #announce(hookMs: number, waitMs: number, error: PetstoreError | undefined): Promise<void> {
     const event = { ...this.#event(this.#attempts + 1), waitMs: Math.ceil(waitMs), error };
     await this.#tell(hookMs, this.#options.onWait, event);
+  }
+
+  async #announceEnd(onEnd: NonNullable<Settings["onEnd"]>, error: unknown): Promise<void> {
+    const { attempt: attempts, ...event } = this.#event(this.#attempts);
+    const endMs = now();
+    const durationMs = Math.round(endMs - this.#startMs);
+    const leftMs = Math.max(0, Math.min(this.#options.timeoutMs, this.#deadlineMs - endMs));
+    await this.#tell(leftMs, onEnd, { ...event, attempts, durationMs, ...this.#latest, error });
   }
 
   /** Calls a hook, and waits for it for at most `hookMs`. */

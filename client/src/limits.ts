@@ -190,7 +190,7 @@ export class Limits {
       } else continue;
       if (isCounted) window.answered += 1;
       window.others = Math.max(window.others, limit - remaining - window.sent);
-      if (isCounted && limit - window.shown <= window.answered) window.isUnsure = false;
+      if (limit - window.shown <= window.answered) window.isUnsure = false;
     }
   }
 
