@@ -24,8 +24,8 @@ const MAX_READ_AHEAD = 1_000;
 /** The parameters of a list. The compiler refuses a list that lacks one of the schema. */
 const LIST_PARAMETERS = { limit: 0, status: 0, cursor: 0 } satisfies Record<keyof schema.ListParameters, 0>;
 
-/** Query values that could be secrets. */
-const HIDDEN = new RegExp(`(?<=[?&])(?!(?:${Object.keys(LIST_PARAMETERS).join("|")})=)[^&#]+|#.*`, "g");
+/** The parts of a query, and a fragment. */
+const PARTS = /(?<=[?&])([^=&#]+)[^&#]*|#.*/g;
 
 /** Parameters that may be undefined, which is the same as absent. */
 type OrUndefined<Parameters> = { [Name in keyof Parameters]: Parameters[Name] | undefined };
@@ -141,7 +141,8 @@ export class Petstore {
     const request = {
       method: method.toUpperCase(),
       url,
-      shownURL: url.replace(HIDDEN, "…"),
+      // Other query values could be secrets.
+      shownURL: url.replace(PARTS, (part, name) => (Object.hasOwn(LIST_PARAMETERS, name) ? part : "…")),
       headers: merge(headers, added),
       body: body === undefined ? body : stringify(body),
       isFree: path === USAGE_PATH,

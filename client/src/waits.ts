@@ -1,7 +1,7 @@
 // Waits that end by their time or by a signal, and leave neither a timer nor a listener behind.
 
 /** The longest that setTimeout can wait. */
-const MAX_TIMER_MS = 2 ** 31 - 1;
+const MAX_TIMER_MS = 2_147_483_647;
 
 /** With what `within` rejects if the time is over. */
 export const TIME_OVER = {};

@@ -23,7 +23,7 @@ import type { run } from "./program.js";
 const petstore = sharedPetstore();
 
 /** Of programs that import only this, bundled, minified and compressed. */
-const MAX_BYTES = { "* as all": 9 * 1024, parse: 614, stringify: 614 };
+const MAX_BYTES = { "* as all": 9 * 1024, "{ parse, stringify }": 614 };
 
 /** A project in which the packed package is installed. */
 let project: string;
@@ -95,8 +95,7 @@ it("the package has its code, licence, README and changelog, of one version, and
 
 it("bundlers make the package small, and leave out what a program does not use", async () => {
   for (const [name, maxBytes] of Object.entries(MAX_BYTES)) {
-    const imported = name.startsWith("*") ? name : `{ ${name} }`;
-    const contents = `import ${imported} from "petstore-client"; console.log(${name.replace("* as ", "")})`;
+    const contents = `import ${name} from "petstore-client"; console.log(${name.replace("* as", "")})`;
     const stdin = { contents, resolveDir: project };
     const { outputFiles } = await build({ stdin, bundle: true, minify: true, format: "esm", write: false });
     const bytes = gzipSync(outputFiles[0]?.contents ?? "", { level: 9 }).length;

@@ -406,7 +406,7 @@ it("each creation has a key of its own", async () => {
   const { store, requests } = newStore([answer(201)]);
   await Promise.all([create(store), create(store)]);
   const [first, second] = requests.map(({ key }) => key);
-  expect(first).toMatch(/^[0-9a-f]{32}$/);
+  expect(first).toMatch(/^\d+(-\d+){3}$/);
   expect(second).not.toBe(first);
 });
 

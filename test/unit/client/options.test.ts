@@ -222,7 +222,7 @@ it.each([
   const [first, second] = requests;
   expect(requests.map(({ method, url }) => `${method} ${url}`)).toEqual([line, line]);
   expect([first?.body, first?.headers.get("Content-Type")]).toEqual([body, body && "application/json"]);
-  expect(first?.key).toEqual(first?.method === "GET" ? null : expect.stringMatching(/^[0-9a-f]{32}$/));
+  expect(first?.key).toEqual(first?.method === "GET" ? null : expect.stringMatching(/^\d+(-\d+){3}$/));
   expect([second?.body, second?.key]).toEqual([first?.body, first?.key]);
   await store.request({ ...parameters, method: "POST" }, { idempotencyKey: "mine" });
   expect(requests[2]?.key).toBe("mine");
