@@ -7,7 +7,7 @@
 import { type Closed, Limits } from "./limits.ts";
 import type { Settings } from "./options.ts";
 import type { RateLimit } from "./rate-limit.ts";
-import { now, type Sleeper } from "./waits.ts";
+import { now, type Sleeper, sleep } from "./waits.ts";
 
 /** How often a call asks that nobody wakes, plus 1 ms for each call ahead. More often costs processor time, less often unused slots. */
 const POLL_IN_WORKER_MS = 20;
@@ -16,6 +16,9 @@ const POLL_MS = 1_000;
 
 /** A ticket that is later than this is taken for cancelled. If it was only late, it enters the queue again. */
 const MAX_LATE_MS = 2_000;
+
+/** How many calls are woken at once, so that the event loop does not stand still. */
+const WOKEN_AT_ONCE = 500;
 
 /** The longest that a cancelled request holds a slot, if its time has no limit. */
 const MAX_REQUEST_MS = 90_000;
@@ -131,7 +134,7 @@ export class Limiter {
     ticket.isUnanswered = false;
     this.#wakeFirst();
     // Now each of them knows whether its wait is too long.
-    if (!wasKnown && this.limits.isKnown) this.#wakeAll();
+    if (!wasKnown && this.limits.isKnown && !isWorker()) void this.#wakeAll();
   }
 
   /** Leaves the queue, or ends the request. A request without a response may have been counted. */
@@ -187,10 +190,14 @@ export class Limiter {
     if (!isWorker()) this.#first()?.wake?.();
   }
 
-  #wakeAll(): void {
-    if (isWorker()) return;
+  async #wakeAll(): Promise<void> {
+    let count = 0;
+    // One that has left the queue meanwhile still leads to those behind it.
     for (const { first } of Object.values(this.#queues))
-      for (let ticket = first; ticket; ticket = ticket.next) ticket.wake?.();
+      for (let ticket = first; ticket; ticket = ticket.next) {
+        ticket.wake?.();
+        if (++count % WOKEN_AT_ONCE === 0) await sleep(1, undefined);
+      }
   }
 
   #forgetOverdue(nowMs: number): void {

@@ -106,6 +106,26 @@ it("20,000 waiting calls take a few steps each, keep their order, and those abor
   expect(now.mock.calls.length).toBeLessThan(6 * WAITING);
 });
 
+it("when the first response shows the limits, 20,000 waiting calls look at them, 500 at a time", async () => {
+  const first: Answer = async (signal) => {
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    return exhausted(signal);
+  };
+  const { store } = newStore([first, never], { totalTimeoutMs: Infinity });
+  for (let id = 0; id < WAITING; id += 1) void get(store, id);
+  await vi.advanceTimersByTimeAsync(299);
+  const admit = vi.spyOn(Limiter.prototype, "admit");
+  await vi.advanceTimersByTimeAsync(1);
+  // Twice: it tells of its wait in between.
+  expect(admit.mock.calls.length).toBeLessThan(1_100);
+  for (let ms = 0; ms < 100; ms += 1) {
+    const before = admit.mock.calls.length;
+    await vi.advanceTimersByTimeAsync(1);
+    expect(admit.mock.calls.length - before).toBeLessThan(1_100);
+  }
+  expect(admit.mock.calls.length).toBeGreaterThan(39_000);
+});
+
 /** Counts how often the links of a queue are read and written. */
 function watch(tickets: Ticket[]): { steps: number } {
   const watched = { steps: 0 };
