@@ -58,7 +58,7 @@ async function clientFiles(): Promise<Map<string, string | Uint8Array>> {
 /** Readable code, because people step through it, and an uncaught error prints the line that threw it. Their bundlers make it small. */
 async function bundle(options: BuildOptions): Promise<[name: string, contents: Uint8Array][]> {
   const { outputFiles = [] } = await build({
-    entryPoints: [join(SOURCE, "index.ts")],
+    entryPoints: [join(SOURCE, "index.ts"), join(SOURCE, "testing.ts")],
     bundle: true,
     target: "es2022",
     sourcemap: true,

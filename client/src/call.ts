@@ -11,10 +11,10 @@ import {
 } from "./errors.ts";
 import type { Limiter, Ticket } from "./limiter.ts";
 import type { Closed } from "./limits.ts";
-import { isVisible, type RequestEvent, type Settings } from "./options.ts";
+import { type EndEvent, isVisible, type RequestEvent, type Settings } from "./options.ts";
 import { parseRateLimit } from "./rate-limit.ts";
 import type { Error as ErrorBody } from "./schema.ts";
-import { sleep, TIME_OVER, within } from "./waits.ts";
+import { now, sleep, TIME_OVER, within } from "./waits.ts";
 
 const MIN_BACKOFF_MS = 500;
 const MAX_BACKOFF_MS = 8_000;
@@ -55,17 +55,31 @@ export class Call<Data> {
   readonly #request: Request<Data>;
   readonly #limiter: Limiter;
   readonly #options: Settings;
+  readonly #startMs = now();
   #deadlineMs: number;
   #attempts = 0;
+  #latest: Pick<EndEvent, "status" | "requestId"> = { status: undefined, requestId: undefined };
 
   constructor(request: Request<Data>, limiter: Limiter, options: Settings) {
     this.#request = request;
     this.#limiter = limiter;
     this.#options = options;
-    this.#deadlineMs = performance.now() + options.totalTimeoutMs;
+    this.#deadlineMs = this.#startMs + options.totalTimeoutMs;
   }
 
   async send(): Promise<ApiResponse<Data>> {
+    let error: unknown;
+    try {
+      return await this.#send();
+    } catch (failure) {
+      error = failure;
+      throw failure;
+    } finally {
+      if (this.#options.onEnd) await this.#announceEnd(this.#options.onEnd, error);
+    }
+  }
+
+  async #send(): Promise<ApiResponse<Data>> {
     let failed: PetstoreError | undefined;
     try {
       for (;;) {
@@ -90,7 +104,7 @@ export class Call<Data> {
     try {
       for (;;) {
         signal?.throwIfAborted();
-        const nowMs = performance.now();
+        const nowMs = now();
         const leftMs = this.#deadlineMs - nowMs;
         // A timer may have been late.
         if (leftMs <= 0) throw failed ?? TIME_OVER;
@@ -103,11 +117,10 @@ export class Call<Data> {
         const { askAgainMs, closed } = wait;
         if (closed && (closed.nextMs > maxWaitMs || closed.totalMs >= leftMs))
           throw failed && failed.status !== 429 ? failed : this.#exhausted(closed);
-        const jitterMs = closed ? Math.random() * Math.min(MAX_JITTER_MS, leftMs - askAgainMs) : 0;
         if (closed && !isAnnounced) {
           isAnnounced = true;
-          await this.#announce(closed.nextMs, closed.totalMs + jitterMs, failed);
-        } else await sleep(Math.min(askAgainMs + jitterMs, leftMs), signal, ticket);
+          await this.#announce(closed.nextMs, closed.totalMs, failed);
+        } else await sleep(Math.min(askAgainMs, leftMs), signal, ticket);
       }
     } catch (error) {
       this.#limiter.leave(ticket);
@@ -121,19 +134,34 @@ export class Call<Data> {
     const isRefused = error.status === 429;
     // All calls of the client that consume something wait, for their admission.
     if (isRefused) this.#limiter.limits.refuse(error.retryAfterMs || (waitMs ?? 0), error);
-    const untilMs = performance.now() + (waitMs ?? 0);
+    const untilMs = now() + (waitMs ?? 0);
     if (waitMs === undefined || untilMs >= this.#deadlineMs) throw error;
     if (isRefused && !this.#request.isFree) return;
     await this.#announce(waitMs, waitMs, error);
-    await sleep(untilMs - performance.now(), this.#options.signal);
+    await sleep(untilMs - now(), this.#options.signal);
   }
 
-  /** Calls the hook, and waits for it for at most `hookMs`, so that it does not delay other calls. */
   async #announce(hookMs: number, waitMs: number, error: PetstoreError | undefined): Promise<void> {
-    const { onWait, signal } = this.#options;
-    const event = { ...this.#event(this.#attempts + 1), waitMs, error };
+    const event = { ...this.#event(this.#attempts + 1), waitMs: Math.ceil(waitMs), error };
+    await this.#tell(hookMs, this.#options.onWait, event);
+  }
+
+  async #announceEnd(onEnd: NonNullable<Settings["onEnd"]>, error: unknown): Promise<void> {
+    const { attempt: attempts, ...event } = this.#event(this.#attempts);
+    const endMs = now();
+    const durationMs = Math.round(endMs - this.#startMs);
+    const leftMs = Math.max(0, Math.min(this.#options.timeoutMs, this.#deadlineMs - endMs));
+    await this.#tell(leftMs, onEnd, { ...event, attempts, durationMs, ...this.#latest, error });
+  }
+
+  /** Calls a hook, and waits for it for at most `hookMs`. */
+  async #tell<Event>(
+    hookMs: number,
+    hook: ((event: Event) => unknown) | undefined,
+    event: Event,
+  ): Promise<void> {
     try {
-      if (onWait) await within(hookMs, signal, async () => onWait(event));
+      if (hook) await within(hookMs, this.#options.signal, async () => hook(event));
     } catch (failure) {
       if (failure !== TIME_OVER) throw failure;
     }
@@ -144,14 +172,14 @@ export class Call<Data> {
     const url = this.#options.baseURL + USAGE_PATH;
     const usage = { ...this.#request, method: "GET", url, shownURL: url, body: undefined, read() {} };
     const result = await this.#exchange(usage, this.#limiter.startFree(), this.#attempts + 1);
-    this.#limiter.limits.usageAskedMs = performance.now();
+    this.#limiter.limits.usageAskedMs = now();
     if (result instanceof PetstoreError) this.#limiter.limits.refuse(result.retryAfterMs ?? 0, result);
   }
 
   /** Sends one request, and reads its response. Returns an error unless the service has done what the request asks for. */
   async #exchange<Read>(request: Request<Read>, ticket: Ticket, attempt: number): Promise<Result<Read>> {
     const { signal, timeoutMs, maxResponseBytes, fetch, onRequest, onResponse } = this.#options;
-    const sentMs = performance.now();
+    const sentMs = now();
     if (request.headers.has("Idempotency-Key"))
       this.#deadlineMs = Math.min(this.#deadlineMs, sentMs + MAX_REPEAT_MS);
     const timeMs = Math.min(timeoutMs, this.#deadlineMs - sentMs);
@@ -163,15 +191,18 @@ export class Call<Data> {
         const init = await this.#init(request, ended);
         ended.throwIfAborted();
         ticket.isSent = true;
-        const fetchMs = performance.now();
+        const fetchMs = now();
         let text: string | undefined;
         let result: Result<Read>;
+        let shown = this.#latest;
         try {
           response = await fetch(request.url, init);
-          const { ok, headers } = response;
+          const { ok, status, headers } = response;
+          const requestId = headers.get("X-Request-Id") ?? undefined;
+          shown = { status, requestId };
+          if (attempt === this.#attempts) this.#latest = shown;
           this.#limiter.answer(ticket, sentMs, parseRateLimit(headers));
           text = await readText(response, maxResponseBytes);
-          const requestId = headers.get("X-Request-Id") ?? undefined;
           result = ok
             ? { data: request.read(text, headers), response, requestId }
             : this.#apiError(response, text);
@@ -180,9 +211,9 @@ export class Call<Data> {
         }
         ended.throwIfAborted();
         if (response && text !== undefined) {
-          const { status, headers } = response;
-          const durationMs = performance.now() - fetchMs;
-          await onResponse?.({ ...event, status, headers, requestId: result.requestId, durationMs });
+          const durationMs = Math.round(now() - fetchMs);
+          const headers = Object.fromEntries(response.headers);
+          await onResponse?.({ ...event, ...shown, status: response.status, headers, durationMs });
         }
         return result;
       });

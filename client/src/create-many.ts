@@ -1,23 +1,29 @@
-// The creation of many pets: some at once, with results in their order.
+// The creation of many pets: some at once, with results in their order or as they come.
 
+import type { ApiResponse } from "./api-promise.ts";
+import { PetstoreError } from "./errors.ts";
 import type { Pet } from "./schema.ts";
 import { within } from "./waits.ts";
 
-/** What became of a pet. `index` counts from 0. */
-export type CreateResult<Input> = { index: number; input: Input } & (
-  | { pet: Pet; error?: undefined }
-  | { pet?: undefined; error: unknown }
-);
+/** What became of a pet: `pet` or `error` is undefined. */
+export type CreateResult<Input> = {
+  /** Counts from 0, in the order of the iterable. */
+  index: number;
+  input: Input;
+  /** Identifies the request in the log of the service. */
+  requestId: string | undefined;
+  /** Whether an earlier request with the same idempotency key has added the pet. */
+  isReplayed: boolean;
+} & ({ pet: Pet; error: undefined } | { pet: undefined; error: NonNullable<unknown> });
 
 /**
- * Yields the results in order, of at most `limit` pets at once. If the program ends the iteration, `create` is aborted. An error of the
- * iterable is thrown after the results of the pets before it.
+ * Yields the results of at most `limit` pets at once. If the program ends the iteration, `create` is aborted. An error of the iterable is
+ * thrown after the results of the pets before it.
  */
 export async function* createAll<Input>(
   inputs: Iterable<Input> | AsyncIterable<Input>,
-  limit: number,
-  signal: AbortSignal | undefined,
-  create: (input: Input, index: number, signal: AbortSignal) => Promise<Pet>,
+  { limit, isOrdered, signal }: { limit: number; isOrdered: boolean; signal: AbortSignal | undefined },
+  create: (input: Input, index: number, signal: AbortSignal) => Promise<ApiResponse<Pet>>,
 ): AsyncGenerator<CreateResult<Input>, void, undefined> {
   signal?.throwIfAborted();
   const ended = new AbortController();
@@ -27,22 +33,32 @@ export async function* createAll<Input>(
     yield* inputs;
   })();
   const results: Promise<CreateResult<Input>>[] = [];
+  /** Unless they are ordered, the first result is of the first creation to end. */
+  const ends: ((result: CreateResult<Input>) => void)[] = [];
   let inputsRead = 0;
   let reading: Promise<void> | undefined;
   let isRead = false;
   let failed: { error: unknown } | undefined;
-  const start = async (input: Input, index: number) => {
+  const start = async (input: Input, index: number): Promise<CreateResult<Input>> => {
     try {
-      return { index, input, pet: await create(input, index, ended.signal) };
-    } catch (error) {
-      return { index, input, error };
+      const { data: pet, response, requestId } = await create(input, index, ended.signal);
+      const isReplayed = response.headers.get("Idempotent-Replayed") === "true";
+      return { index, input, requestId, isReplayed, pet, error: undefined };
+    } catch (thrown) {
+      const requestId = thrown instanceof PetstoreError ? thrown.requestId : undefined;
+      const error = thrown ?? new Error(`${thrown}`);
+      return { index, input, requestId, isReplayed: false, pet: undefined, error };
     }
   };
   const read = async () => {
     try {
       const { done, value } = await source.next();
       if (done) isRead = true;
-      else results.push(start(value, inputsRead++));
+      else {
+        const result = start(value, inputsRead++);
+        results.push(isOrdered ? result : new Promise((resolve) => ends.push(resolve)));
+        if (!isOrdered) void result.then((it) => ends.shift()?.(it));
+      }
     } catch (error) {
       isRead = true;
       failed = { error };

@@ -55,6 +55,12 @@ export class PetstoreError extends Error {
     Object.defineProperty(this, "stack", { get, set, configurable: true });
   }
 
+  /** For logs, where an Error would lose its message. */
+  toJSON(): Record<string, unknown> {
+    const { name, message, headers, cause, ...others } = this;
+    return { name, message, ...others, cause: cause && `${cause}` };
+  }
+
   static override [Symbol.hasInstance](this: typeof PetstoreError, value: unknown): boolean {
     const { petstoreErrorKinds: kinds } = (value ?? {}) as Partial<PetstoreError>;
     // biome-ignore-start lint/complexity/noThisInStatic: the right side of `instanceof`, which can be a class that extends this one.

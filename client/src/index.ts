@@ -13,6 +13,7 @@ export type {
   CallOptions,
   ClientOptions,
   CreateOptions,
+  EndEvent,
   Hooks,
   RequestEvent,
   ResponseEvent,

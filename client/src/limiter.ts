@@ -7,7 +7,7 @@
 import { type Closed, Limits } from "./limits.ts";
 import type { Settings } from "./options.ts";
 import type { RateLimit } from "./rate-limit.ts";
-import type { Sleeper } from "./waits.ts";
+import { now, type Sleeper, sleep } from "./waits.ts";
 
 /** How often a call asks that nobody wakes, plus 1 ms for each call ahead. More often costs processor time, less often unused slots. */
 const POLL_IN_WORKER_MS = 20;
@@ -16,6 +16,9 @@ const POLL_MS = 1_000;
 
 /** A ticket that is later than this is taken for cancelled. If it was only late, it enters the queue again. */
 const MAX_LATE_MS = 2_000;
+
+/** How many calls are woken at once, so that the event loop does not stand still. */
+const WOKEN_AT_ONCE = 500;
 
 /** The longest that a cancelled request holds a slot, if its time has no limit. */
 const MAX_REQUEST_MS = 90_000;
@@ -117,18 +120,21 @@ export class Limiter {
   startFree(): Ticket {
     const ticket = new Ticket();
     ticket.isFree = true;
-    ticket.dueMs = performance.now() + MAX_REQUEST_MS;
+    ticket.dueMs = now() + MAX_REQUEST_MS;
     this.#start(ticket);
     return ticket;
   }
 
   /** Records the headers of a response. `rateLimit` is undefined if they are not the service's. */
   answer(ticket: Ticket, sentMs: number, rateLimit: RateLimit | undefined): void {
+    this.limits.isAnswered = true;
     if (!rateLimit) return;
-    if (ticket.isUnanswered) this.limits.underway -= 1;
+    const wasKnown = this.limits.isKnown;
+    this.limits.answer(sentMs, rateLimit, ticket.isUnanswered);
     ticket.isUnanswered = false;
-    this.limits.answer(sentMs, rateLimit);
     this.#wakeFirst();
+    // Now each of them knows whether its wait is too long.
+    if (!wasKnown && this.limits.isKnown && !isWorker()) void this.#wakeAll();
   }
 
   /** Leaves the queue, or ends the request. A request without a response may have been counted. */
@@ -136,7 +142,7 @@ export class Limiter {
     ticket.queue?.leave(ticket);
     this.#underway.delete(ticket);
     if (ticket.isUnanswered) this.limits.underway -= 1;
-    if (ticket.isUnanswered && ticket.isSent) this.limits.lose(performance.now());
+    if (ticket.isUnanswered && ticket.isSent) this.limits.lose(now());
     ticket.isUnanswered = false;
     this.#wakeFirst();
   }
@@ -151,11 +157,14 @@ export class Limiter {
     if (ticket.isFree) return isFull ? poll : undefined;
     const closed = limits.closed(ahead, nowMs);
     if (closed) {
-      const mustPoll = isWorker() && ahead > 0;
+      const mustPoll = isWorker() && ahead + limits.underway > 0;
       return { closed, askAgainMs: mustPoll ? Math.min(closed.nextMs, POLL_MS) : closed.totalMs };
     }
     if (ticket !== this.#first() || isFull) return poll;
-    if (limits.isKnown ? limits.hasRoom(nowMs) : !pace) return undefined;
+    if ((limits.isKnown || !pace) && limits.hasRoom(nowMs)) {
+      const spreadMs = limits.spreadMs(nowMs);
+      return spreadMs > 0 ? { askAgainMs: Math.ceil(spreadMs) } : undefined;
+    }
     // Their responses will show what is left.
     if (limits.underway > 0) return poll;
     const askInMs = limits.usageDueMs() - nowMs;
@@ -166,7 +175,7 @@ export class Limiter {
 
   #start(ticket: Ticket): void {
     ticket.isUnanswered = !ticket.isFree;
-    if (!ticket.isFree) this.limits.underway += 1;
+    if (!ticket.isFree) this.limits.send();
     this.#underway.add(ticket);
     ticket.queue?.leave(ticket);
     this.#wakeFirst();
@@ -179,6 +188,16 @@ export class Limiter {
 
   #wakeFirst(): void {
     if (!isWorker()) this.#first()?.wake?.();
+  }
+
+  async #wakeAll(): Promise<void> {
+    let count = 0;
+    // One that has left the queue meanwhile still leads to those behind it.
+    for (const { first } of Object.values(this.#queues))
+      for (let ticket = first; ticket; ticket = ticket.next) {
+        ticket.wake?.();
+        if (++count % WOKEN_AT_ONCE === 0) await sleep(1, undefined);
+      }
   }
 
   #forgetOverdue(nowMs: number): void {

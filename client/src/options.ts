@@ -39,10 +39,10 @@ export interface RequestEvent {
 
 export interface ResponseEvent extends RequestEvent {
   status: number;
-  headers: Headers;
+  headers: Record<string, string>;
   /** Identifies the request in the log of the service. */
   requestId: string | undefined;
-  /** From the request to the end of the response body, in milliseconds. */
+  /** From the request to the end of the response body, in whole milliseconds. */
   durationMs: number;
 }
 
@@ -52,14 +52,27 @@ export interface WaitEvent extends RequestEvent {
   error?: PetstoreError | undefined;
 }
 
+export interface EndEvent extends Omit<RequestEvent, "attempt"> {
+  /** How many requests were sent, without those that only show the limits. */
+  attempts: number;
+  /** From the call to its end, with waits, in whole milliseconds. */
+  durationMs: number;
+  /** Of the last response, if there was one. */
+  status: number | undefined;
+  requestId: string | undefined;
+  /** What the call rejects with. Undefined if it has succeeded. */
+  error?: unknown;
+}
+
 /**
- * For logs. A call waits for a hook that returns a promise: for `onWait` no longer than it has to wait, for others within `timeoutMs`. If a
- * hook fails, the call rejects with its error, whatever the service did.
+ * For logs: JSON.stringify shows all of an event. A call waits for a hook that returns a promise: for `onWait` no longer than it has to
+ * wait, for others within `timeoutMs`. If a hook fails, the call rejects with its error, whatever the service did.
  */
 export interface Hooks {
   onRequest?: ((event: RequestEvent) => unknown) | undefined;
   onResponse?: ((event: ResponseEvent) => unknown) | undefined;
   onWait?: ((event: WaitEvent) => unknown) | undefined;
+  onEnd?: ((event: EndEvent) => unknown) | undefined;
 }
 
 /** Options of a client. Those of calls are the defaults of its calls. Undefined is the same as absent. */
@@ -99,6 +112,7 @@ export const isVisible = (value: unknown): value is string =>
 const isFunction = (value: unknown) => typeof value === "function";
 
 const NOT_NEGATIVE: Rule = ["a number, at least 0", (value) => typeof value === "number" && value >= 0];
+const DURATION: Rule = ["a number above 0", (value) => typeof value === "number" && value > 0];
 const POSITIVE: Rule = ["a number, at least 1", (value) => typeof value === "number" && value >= 1];
 const BOOLEAN: Rule = ["true or false", (value) => typeof value === "boolean"];
 const FUNCTION: Rule = ["a function", isFunction];
@@ -113,8 +127,8 @@ const RULES: Record<Name, Rule> = {
   signal: ["an AbortSignal", (value) => isFunction((value as AbortSignal | null)?.addEventListener)],
   idempotencyKey: ["1 to 255 visible ASCII characters", (value) => isVisible(value) && value.length < 256],
   maxRetries: NOT_NEGATIVE,
-  timeoutMs: NOT_NEGATIVE,
-  totalTimeoutMs: NOT_NEGATIVE,
+  timeoutMs: DURATION,
+  totalTimeoutMs: DURATION,
   maxWaitMs: NOT_NEGATIVE,
   maxConcurrency: POSITIVE,
   maxResponseBytes: POSITIVE,
@@ -124,6 +138,7 @@ const RULES: Record<Name, Rule> = {
   onRequest: FUNCTION,
   onResponse: FUNCTION,
   onWait: FUNCTION,
+  onEnd: FUNCTION,
 };
 
 const OF_CALLS_ONLY: Name[] = ["signal", "idempotencyKey"];

@@ -24,8 +24,8 @@ const MAX_READ_AHEAD = 1_000;
 /** The parameters of a list. The compiler refuses a list that lacks one of the schema. */
 const LIST_PARAMETERS = { limit: 0, status: 0, cursor: 0 } satisfies Record<keyof schema.ListParameters, 0>;
 
-/** Query values that could be secrets. */
-const HIDDEN = new RegExp(`(?<=[?&])(?!(?:${Object.keys(LIST_PARAMETERS).join("|")})=)[^&#]+|#.*`, "g");
+/** The parts of a query, and a fragment. */
+const PARTS = /(?<=[?&])([^=&#]+)[^&#]*|#.*/g;
 
 /** Parameters that may be undefined, which is the same as absent. */
 type OrUndefined<Parameters> = { [Name in keyof Parameters]: Parameters[Name] | undefined };
@@ -40,6 +40,8 @@ export type NewPet = {
 export interface CreateManyOptions<Input> extends Omit<CreateOptions, "idempotencyKey"> {
   /** A function of the pet and its index, or up to 238 characters, to which `-` and the index are added. @default random each time */
   idempotencyKey?: string | ((pet: Input, index: number) => string) | undefined;
+  /** Yield the results in the order of the pets, and not as they come. @default true */
+  ordered?: boolean | undefined;
 }
 
 /** A request for an operation that this package has no method for. */
@@ -139,7 +141,8 @@ export class Petstore {
     const request = {
       method: method.toUpperCase(),
       url,
-      shownURL: url.replace(HIDDEN, "…"),
+      // Other query values could be secrets.
+      shownURL: url.replace(PARTS, (part, name) => (Object.hasOwn(LIST_PARAMETERS, name) ? part : "…")),
       headers: merge(headers, added),
       body: body === undefined ? body : stringify(body),
       isFree: path === USAGE_PATH,
@@ -178,7 +181,7 @@ export class Pets {
   }
 
   /**
-   * Adds pets, as many at once as `maxConcurrency` allows and at most 1,000, and yields what became of each, in their order. It waits for
+   * Adds pets, as many at once as `maxConcurrency` allows and at most 1,000, and yields what became of each. It waits for
    * new minutes, but with the default of `maxWaitMs` not for a new day. With an `idempotencyKey`, repeating it within 24 hours is safe. If
    * the iteration is ended early, pets that were being created may have been added.
    */
@@ -186,15 +189,17 @@ export class Pets {
     pets: Iterable<Input> | AsyncIterable<Input>,
     options: CreateManyOptions<Input> = {},
   ): AsyncGenerator<CreateResult<Input>, void, undefined> {
-    const { idempotencyKey = randomToken(), signal, totalTimeoutMs = Infinity, ...others } = options;
+    const { ordered = true, idempotencyKey = randomToken(), signal, ...given } = options;
+    const others = { ...given, totalTimeoutMs: given.totalTimeoutMs ?? Infinity };
+    if (typeof ordered !== "boolean") throw new TypeError("ordered: must be true or false");
     // What a function returns is checked for each pet.
     const isText = typeof idempotencyKey !== "function";
     const lastKey = isText ? idempotencyKey && `${idempotencyKey}-${Number.MAX_SAFE_INTEGER}` : undefined;
-    readCallOptions({ ...others, signal, totalTimeoutMs, idempotencyKey: lastKey });
+    readCallOptions({ ...others, signal, idempotencyKey: lastKey });
     const limit = Math.min(this.#maxConcurrency, MAX_READ_AHEAD);
-    yield* createAll(pets, limit, signal, async (pet, index, ended) => {
+    yield* createAll(pets, { limit, isOrdered: ordered, signal }, async (pet, index, ended) => {
       const key = isText ? `${idempotencyKey}-${index}` : (idempotencyKey(pet, index) ?? "");
-      return this.create(pet, { ...others, signal: ended, totalTimeoutMs, idempotencyKey: key });
+      return this.create(pet, { ...others, signal: ended, idempotencyKey: key }).withResponse();
     });
   }
 
@@ -209,7 +214,7 @@ export class Pets {
 
 /** The text of an id. Throws a TypeError for a number that may be rounded already, and for what is no integer. */
 function idText(id: bigint | number): string {
-  if (typeof id !== "bigint" && !Number.isSafeInteger(id)) throw new TypeError(`${id}: must be a bigint`);
+  if (typeof id !== "bigint" && !Number.isSafeInteger(id)) throw new TypeError("id: must be a bigint");
   return `${id}`;
 }
 

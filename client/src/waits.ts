@@ -1,7 +1,7 @@
 // Waits that end by their time or by a signal, and leave neither a timer nor a listener behind.
 
 /** The longest that setTimeout can wait. */
-const MAX_TIMER_MS = 2 ** 31 - 1;
+const MAX_TIMER_MS = 2_147_483_647;
 
 /** With what `within` rejects if the time is over. */
 export const TIME_OVER = {};
@@ -11,6 +11,16 @@ const endsOf = new WeakMap<AbortSignal, Set<() => void>>();
 
 function endAll({ target }: Event): void {
   for (const end of endsOf.get(target as AbortSignal) ?? []) end();
+}
+
+/** A timer that fires so much too early is a fake one, of a test that does not fake performance.now() also. */
+const FAKE_MS = 50;
+
+let aheadMs = 0;
+
+/** The time since an arbitrary moment, in ms. Steps of the clock don't change it. */
+export function now(): number {
+  return performance.now() + aheadMs;
 }
 
 /** Ends a wait early, while there is one. */
@@ -27,7 +37,13 @@ export function sleep(timeMs: number, signal: AbortSignal | undefined, sleeper: 
       if (ends.delete(end) && ends.size === 0) signal?.removeEventListener("abort", endAll);
       resolve();
     };
-    const timer = setTimeout(end, Math.min(timeMs, MAX_TIMER_MS));
+    const waitMs = Math.min(timeMs, MAX_TIMER_MS);
+    const dueMs = now() + waitMs;
+    const timer = setTimeout(() => {
+      const earlyMs = dueMs - now();
+      if (earlyMs > FAKE_MS) aheadMs += earlyMs;
+      end();
+    }, waitMs);
     sleeper.wake = end;
     if (!signal) return;
     if (signal.aborted) return end();

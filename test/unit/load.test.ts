@@ -15,7 +15,7 @@ function answer(status: number, left: number) {
     [HEADER.rateLimitRemaining]: `${left}`,
     [HEADER.rateLimitReset]: `${START_MS / 1000 + 60}`,
   });
-  return { status, headers, durationMs: 0 };
+  return { status, headers: Object.fromEntries(headers), durationMs: 0 };
 }
 
 const EXACT = {

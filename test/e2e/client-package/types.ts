@@ -18,6 +18,7 @@ import {
   type RequestEvent,
   stringify,
 } from "petstore-client";
+import { type TestAnswer, TestService } from "petstore-client/testing";
 
 export async function use(signal: AbortSignal): Promise<ListParameters | undefined> {
   const petstore = new Petstore({ apiKey: "pet_1", baseURL: new URL("https://petstore.example"), fetch });
@@ -59,6 +60,15 @@ export async function use(signal: AbortSignal): Promise<ListParameters | undefin
     // @ts-expect-error: it may have failed
     result.pet.id;
   }
+  for await (const { pet, error, requestId, isReplayed } of petstore.pets.createMany(fish, {
+    ordered: false,
+  })) {
+    if (error === undefined) numbers.push(pet.name.length);
+    else numbers.push(`${error}`.length);
+    if (pet) numbers.push(pet.name.length, requestId?.length ?? 0, isReplayed ? 1 : 0);
+    // @ts-expect-error: it may have failed
+    pet.name;
+  }
   const logged = petstore.withOptions({
     ...{ apiKey: async () => "pet_2", headers: new Headers(), allowInsecureHTTP: true },
     ...{ maxConcurrency: 1, maxResponseBytes: Infinity },
@@ -71,6 +81,14 @@ export async function use(signal: AbortSignal): Promise<ListParameters | undefin
   same.id = data.id + BigInt(response.status + requestId.length);
   (await logged.pets.list().withResponse()).data.pets.map(({ id }) => id);
   new Petstore().usage({ headers: [["X-Request-Id", "12345678"]] }).catch(() => {});
+
+  const service = new TestService({ perMinute: 5 });
+  const answers: TestAnswer[] = [503, new Response(), new Error(), "silence"];
+  service.nextAnswers.push(...answers);
+  service.pets.push(pet);
+  new Petstore({ apiKey: "any", baseURL: "https://petstore.test", fetch: service.fetch });
+  // @ts-expect-error: no answer
+  service.nextAnswers.push("nothing");
 
   // @ts-expect-error: no pet
   petstore.pets.createMany(["Rex"]);

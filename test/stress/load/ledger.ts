@@ -42,7 +42,7 @@ export class Ledger {
     cameAtMs: number,
   ): void {
     const sentAtMs = cameAtMs - durationMs;
-    const read = (header: string) => Number(headers.get(header));
+    const read = (header: string) => Number(headers[header.toLowerCase()]);
     const isAdmitted = status !== 429;
     const name = read(HEADER.rateLimitLimit) === this.#limits.day ? "day" : "minute";
     const endMs = read(HEADER.rateLimitReset) * 1000;

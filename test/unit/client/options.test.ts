@@ -37,8 +37,8 @@ it.each<Row>([
     BOTH,
   ],
   ["maxRetries", NUMBERS, BOTH],
-  ["timeoutMs", NUMBERS, BOTH],
-  ["totalTimeoutMs", NUMBERS, BOTH],
+  ["timeoutMs", [0, ...NUMBERS], BOTH],
+  ["totalTimeoutMs", [0, ...NUMBERS], BOTH],
   ["maxWaitMs", NUMBERS, BOTH],
   ["maxConcurrency", [0, ...NUMBERS], CLIENT],
   ["maxResponseBytes", [0, ...NUMBERS], CLIENT],
@@ -48,6 +48,7 @@ it.each<Row>([
   ["onRequest", [SECRET, null], CLIENT],
   ["onResponse", [SECRET, null], CLIENT],
   ["onWait", [SECRET, null], CLIENT],
+  ["onEnd", [SECRET, null], CLIENT],
   ["retries", [1], BOTH],
   ["toString", [1], BOTH],
 ])("%s: a wrong value, or an unknown option, is refused by its name", async (name, values, of) => {
@@ -221,7 +222,7 @@ it.each([
   const [first, second] = requests;
   expect(requests.map(({ method, url }) => `${method} ${url}`)).toEqual([line, line]);
   expect([first?.body, first?.headers.get("Content-Type")]).toEqual([body, body && "application/json"]);
-  expect(first?.key).toEqual(first?.method === "GET" ? null : expect.stringMatching(/^[0-9a-f]{32}$/));
+  expect(first?.key).toEqual(first?.method === "GET" ? null : expect.stringMatching(/^\d+(-\d+){3}$/));
   expect([second?.body, second?.key]).toEqual([first?.body, first?.key]);
   await store.request({ ...parameters, method: "POST" }, { idempotencyKey: "mine" });
   expect(requests[2]?.key).toBe("mine");

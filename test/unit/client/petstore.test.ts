@@ -56,7 +56,7 @@ it.each([
 it("an integer that may be rounded already is refused", async () => {
   const { store, requests } = newStore();
   for (const id of [2 ** 53, -(2 ** 63), 1e300]) {
-    await expect(store.pets.get(id)).rejects.toThrow(`${id}: must be a bigint`);
+    await expect(store.pets.get(id)).rejects.toThrow("id: must be a bigint");
     await expect(store.pets.create({ name: "", categoryId: id })).rejects.toThrow(TypeError);
   }
   expect(requests).toEqual([]);

@@ -19,7 +19,7 @@ it.each([
   [1, 1],
   [3, 3],
   [Infinity, 200],
-])(
+] as const)(
   "with maxConcurrency %s, %i of 200 requests are under way at once, in their order",
   async (maxConcurrency, most) => {
     let underway = 0;
@@ -31,13 +31,15 @@ it.each([
       underway -= 1;
       return answer(200)(signal, path);
     };
-    const { store, requests } = newStore([slow], { maxConcurrency });
+    const { store, requests } = newStore([answer(200), slow], { maxConcurrency });
+    // After a response, more than a few are sent at once.
+    await get(store, 0);
     // usage() and what one call repeats are requests of the client too.
     const calls = range(200).map((id) => (id % 5 === 0 ? store.usage().catch(() => {}) : get(store, id)));
     await vi.runAllTimersAsync();
     await Promise.all(calls);
     expect(Math.max(...counts)).toBe(most);
-    expect(requests).toHaveLength(200);
+    expect(requests).toHaveLength(201);
     const ids = requests.map(({ url }) => Number(url.split("/").at(-1))).filter((id) => id > 0);
     expect(ids).toEqual(range(200).filter((id) => id % 5 !== 0));
     // No slot stays empty, and none is filled late.
@@ -102,6 +104,26 @@ it("20,000 waiting calls take a few steps each, keep their order, and those abor
   // Twice at first, and once it is the first of the queue or polls.
   expect(admit.mock.calls.length).toBeLessThan(2.1 * WAITING);
   expect(now.mock.calls.length).toBeLessThan(6 * WAITING);
+});
+
+it("when the first response shows the limits, 20,000 waiting calls look at them, 500 at a time", async () => {
+  const first: Answer = async (signal) => {
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    return exhausted(signal);
+  };
+  const { store } = newStore([first, never], { totalTimeoutMs: Infinity });
+  for (let id = 0; id < WAITING; id += 1) void get(store, id);
+  await vi.advanceTimersByTimeAsync(299);
+  const admit = vi.spyOn(Limiter.prototype, "admit");
+  await vi.advanceTimersByTimeAsync(1);
+  // Twice: it tells of its wait in between.
+  expect(admit.mock.calls.length).toBeLessThan(1_100);
+  for (let ms = 0; ms < 100; ms += 1) {
+    const before = admit.mock.calls.length;
+    await vi.advanceTimersByTimeAsync(1);
+    expect(admit.mock.calls.length - before).toBeLessThan(1_100);
+  }
+  expect(admit.mock.calls.length).toBeGreaterThan(39_000);
 });
 
 /** Counts how often the links of a queue are read and written. */

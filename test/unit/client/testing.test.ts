@@ -1,0 +1,151 @@
+// The service in memory: it answers as the real one does, as far as it says so, and programs can be tested with it under faked timers.
+
+import { mock } from "node:test";
+import { afterEach, expect, it, vi } from "vitest";
+import {
+  ApiError,
+  type ClientOptions,
+  ConnectionError,
+  Petstore,
+  RateLimitError,
+  TimeoutError,
+} from "../../../client/src/index.ts";
+import { TestService, type TestServiceOptions } from "../../../client/src/testing.ts";
+
+afterEach(() => {
+  vi.useRealTimers();
+  mock.timers.reset();
+});
+
+function newTest(options: TestServiceOptions = {}, ofClient: Partial<ClientOptions> = {}) {
+  const service = new TestService(options);
+  const base = { apiKey: "any", baseURL: "https://petstore.test", fetch: service.fetch };
+  return { service, client: new Petstore({ ...base, ...ofClient }) };
+}
+
+const range = (length: number) => Array.from({ length }, (_, index) => index);
+const petOf = (index: number) => ({ name: `${index}`, categoryId: 2n ** 62n + BigInt(index) });
+
+it("pets are created, listed in pages and by status, and got", async () => {
+  const { service, client } = newTest();
+  for await (const { pet, error } of client.pets.createMany(range(45).map(petOf)))
+    expect([pet?.id, error]).toEqual([expect.any(BigInt), undefined]);
+  const sold = await client.pets.create({ ...petOf(7), status: "sold" });
+  expect(await Array.fromAsync(client.pets.list({ limit: 20 }))).toEqual(service.pets);
+  expect(await Array.fromAsync(client.pets.list({ status: "sold" }))).toEqual([sold]);
+  expect(await client.pets.get(sold.id)).toEqual(sold);
+  expect(service.requests.slice(-2)).toEqual(["GET /v1/pets", `GET /v1/pets/${sold.id}`]);
+  expect((await client.usage()).windows.minute).toMatchObject({ limit: 60, used: 51, remaining: 9 });
+});
+
+it.each([
+  [{ name: "", categoryId: 1 }, "name: must be 1 to 255 characters"],
+  [{ name: "a".repeat(256), categoryId: 1 }, "name: must be 1 to 255 characters"],
+  [{ name: "Rex", categoryId: "5" as unknown as bigint }, "categoryId: must be an integer of 64 bits"],
+  [
+    { name: "Rex", categoryId: 1, status: "lost" as "sold" },
+    "status: must be one of available, pending, sold",
+  ],
+])("%j is refused", async (pet, message) => {
+  const { client } = newTest();
+  await expect(client.pets.create(pet)).rejects.toMatchObject({
+    status: 400,
+    code: "invalid_request",
+    message,
+  });
+});
+
+it("what is not there is a 404, an idempotency key is of one pet, and a repeated creation is replayed", async () => {
+  const { service, client } = newTest();
+  const options = { idempotencyKey: "mine" };
+  await expect(client.pets.get(5)).rejects.toMatchObject({ code: "not_found" });
+  await expect(client.request({ path: "/toys" })).rejects.toMatchObject({ code: "not_found" });
+  await expect(client.request({ method: "PUT", path: "/pets" })).rejects.toMatchObject({
+    code: "method_not_allowed",
+  });
+  await expect(client.pets.list({ limit: 101 })).rejects.toMatchObject({ code: "invalid_request" });
+  const pet = await client.pets.create(petOf(1), options);
+  const { data, response } = await client.pets.create(petOf(1), options).withResponse();
+  expect([data, response.headers.get("Idempotent-Replayed")]).toEqual([pet, "true"]);
+  await expect(client.pets.create(petOf(2), options)).rejects.toMatchObject({
+    code: "idempotency_key_reused",
+  });
+  expect(service.pets).toEqual([pet]);
+});
+
+it("the next requests get what a test wants", async () => {
+  const { service, client } = newTest({}, { maxRetries: 0, timeoutMs: 20 });
+  service.nextAnswers.push(
+    503,
+    new TypeError("fetch failed"),
+    new Response("<html>", { status: 502 }),
+    "silence",
+  );
+  const errors: unknown[] = [];
+  for (const _ of range(4)) errors.push(await client.pets.list().catch((error) => error));
+  expect(errors.map((error) => (error as Error).constructor)).toEqual([
+    ApiError,
+    ConnectionError,
+    ApiError,
+    TimeoutError,
+  ]);
+  expect((await client.pets.list()).pets).toEqual([]);
+  expect((await client.usage()).windows.minute.used).toBe(1);
+});
+
+/** How tests fake timers, and let time pass. */
+const FAKES = {
+  "vi.useFakeTimers()": {
+    fake: () => void vi.useFakeTimers({ now: Date.parse("2026-11-26T10:00:50Z") }),
+    pass: (ms: number) => vi.advanceTimersByTimeAsync(ms),
+  },
+  "timers of node:test": {
+    fake: () => mock.timers.enable({ apis: ["setTimeout", "Date"], now: Date.parse("2026-11-26T10:00:50Z") }),
+    pass: async (ms: number) => {
+      await new Promise(setImmediate);
+      mock.timers.tick(ms);
+      await new Promise(setImmediate);
+    },
+  },
+};
+
+it.each(Object.entries(FAKES))(
+  "under %s, calls wait for the next minute, and for no other",
+  async (_, { fake, pass }) => {
+    fake();
+    const { service, client } = newTest({ perMinute: 2 });
+    const ends: string[] = [];
+    const calls = range(6).map((index) =>
+      client.pets.create(petOf(index)).then(
+        () => ends.push(`created`),
+        (error) => ends.push(error instanceof RateLimitError ? "too late" : `${error}`),
+      ),
+    );
+    await pass(0);
+    expect(ends.sort()).toEqual(["created", "created"]);
+    await pass(9_000);
+    expect(service.pets).toHaveLength(2);
+    for (const _ of range(10)) await pass(1_000);
+    expect(service.pets).toHaveLength(4);
+    for (const _ of range(70)) await pass(1_000);
+    await Promise.all(calls);
+    expect([service.pets.length, service.requests.length]).toEqual([6, 8]);
+  },
+);
+
+it.each(Object.entries(FAKES))(
+  "under %s, a time limit ends a call, and a retry comes after its pause",
+  async (_, { fake, pass }) => {
+    fake();
+    const { service, client } = newTest();
+    service.nextAnswers.push("silence", 503);
+    const call = client.pets.list();
+    let isDone = false;
+    void call.then(() => (isDone = true));
+    await pass(0);
+    await pass(9_999);
+    expect([service.requests.length, isDone]).toEqual([1, false]);
+    for (const _ of range(20)) await pass(100);
+    expect([service.requests.length, isDone]).toEqual([3, true]);
+  },
+);
