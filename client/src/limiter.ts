@@ -158,7 +158,8 @@ export class Limiter {
     const closed = limits.closed(ahead, nowMs);
     if (closed) {
       const mustPoll = isWorker() && ahead + limits.underway > 0;
-      return { closed, askAgainMs: mustPoll ? Math.min(closed.nextMs, POLL_MS) : closed.totalMs };
+      // Many may be admitted at the same time: each is woken when it becomes the first one.
+      return { closed, askAgainMs: mustPoll ? Math.min(closed.nextMs, POLL_MS) : closed.totalMs + ahead };
     }
     if (ticket !== this.#first() || isFull) return poll;
     if ((limits.isKnown || !pace) && limits.hasRoom(nowMs)) {
