@@ -1,8 +1,8 @@
 // Admission: when a call may send its next request. The calls of a client share a queue, a bound on requests under way, and the limits.
 //
 // All of it takes constant time. Only the first call is admitted: one that consumes nothing, then one whose request is repeated, then the
-// others. It is woken when it becomes the first one, and when a request ends. In a Worker, one request must not resume another. There calls poll, and those that the Worker has cancelled, which end
-// without any exception, are forgotten when they are overdue.
+// others. It is woken when it becomes the first one, and when a request ends. In a Worker, one request must not resume another. There calls
+// poll, and those that the Worker has cancelled, which end without any exception, are forgotten when they are overdue.
 
 import { type Closed, Limits } from "./limits.ts";
 import type { Settings } from "./options.ts";
@@ -158,7 +158,8 @@ export class Limiter {
     const closed = limits.closed(ahead, nowMs);
     if (closed) {
       const mustPoll = isWorker() && ahead + limits.underway > 0;
-      return { closed, askAgainMs: mustPoll ? Math.min(closed.nextMs, POLL_MS) : closed.totalMs };
+      // Many may be admitted at the same time: each is woken when it becomes the first one.
+      return { closed, askAgainMs: mustPoll ? Math.min(closed.nextMs, POLL_MS) : closed.totalMs + ahead };
     }
     if (ticket !== this.#first() || isFull) return poll;
     if ((limits.isKnown || !pace) && limits.hasRoom(nowMs)) {

@@ -2,6 +2,9 @@
 //
 // The smallest number that a response of a window has shown includes every request that was answered. Others may be included or not:
 // those under way, and lost ones, which can still arrive at the service for some seconds. They count until a response shows otherwise.
+//
+// More than all of these are others' requests. Then the client leaves them room: it spreads its first requests after a wait, and has a part
+// of what is left under way.
 
 import type { PetstoreError } from "./errors.ts";
 import type { RateLimit } from "./rate-limit.ts";
@@ -16,8 +19,12 @@ const MAX_UNKNOWN = 4;
 /** Of what is left, a client has a part under way if others use the key. Larger: slower. Smaller: more refusals if they are as many. */
 const PARTS = 8;
 
-/** Over how long requests are spread after a wait, so that others get some, and show that they are there; and if it is known that they are. */
+/**
+ * Over how long requests are spread after a wait. Larger: calls are later. Smaller: a program that comes late, because Retry-After is rounded
+ * up to a second, finds nothing left, and is not seen by the others.
+ */
 const SPREAD_MS = 2_000;
+/** The same, of a part of the limit, if others are known to use the key. Smaller: the first of many programs leave nothing for the last. */
 const SHARED_SPREAD_MS = 5_000;
 
 /** Stands for a limit that is not known. */
@@ -121,12 +128,8 @@ export class Limits {
     const window = this.#shortest();
     if (!window) return this.isAnswered || this.underway < MAX_UNKNOWN;
     const part = Math.min(...Array.from(this.#windows.values(), ({ shown }) => shown)) / PARTS;
-    if (
-      isShared(window)
-        ? this.underway >= part
-        : window.isUnsure && this.underway >= Math.max(part, MAX_UNKNOWN)
-    )
-      return false;
+    const ofUnsure = window.isUnsure ? Math.max(part, MAX_UNKNOWN) : Infinity;
+    if (this.underway >= (isShared(window) ? part : ofUnsure)) return false;
     for (const { shown, resetMs, lengthMs } of this.#windows.values()) {
       const sinceMs = resetMs - lengthMs - MAX_TRANSIT_MS;
       const lost = this.#lostMs.filter((lostMs) => lostMs > sinceMs).length;
@@ -204,10 +207,10 @@ export class Limits {
     for (const window of this.#windows.values()) {
       if (nowMs < window.resetMs) continue;
       const { limit, lengthMs, shown } = window;
-      const isUsedUp = shown <= this.underway + this.#lostMs.length;
-      window.resetMs += Math.floor((nowMs - window.resetMs) / lengthMs + 1) * lengthMs;
-      if (isUsedUp) this.#spread(window.resetMs - lengthMs);
       const sent = this.underway + this.#lostMs.length;
+      window.resetMs += Math.floor((nowMs - window.resetMs) / lengthMs + 1) * lengthMs;
+      // Calls may have waited for it.
+      if (shown <= sent) this.#spread(window.resetMs - lengthMs);
       const none = { answered: 0, others: 0, othersAtFirst: 0, isUnsure: false };
       Object.assign(window, { shown: limit, knownMs: nowMs, sent, wasShared: hasOthers(window), ...none });
     }

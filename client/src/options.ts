@@ -65,8 +65,9 @@ export interface EndEvent extends Omit<RequestEvent, "attempt"> {
 }
 
 /**
- * For logs: JSON.stringify shows all of an event. A call waits for a hook that returns a promise: for `onWait` no longer than it has to
- * wait, for others within `timeoutMs`. If a hook fails, the call rejects with its error, whatever the service did.
+ * For logs: JSON.stringify shows all of an event, and of the errors of this package. A call waits for a hook that returns a promise: for
+ * `onWait` no longer than it has to wait, for others within `timeoutMs`. If a hook fails, the call rejects with its error, whatever the
+ * service did.
  */
 export interface Hooks {
   onRequest?: ((event: RequestEvent) => unknown) | undefined;

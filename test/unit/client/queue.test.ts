@@ -126,6 +126,26 @@ it("when the first response shows the limits, 20,000 waiting calls look at them,
   expect(admit.mock.calls.length).toBeGreaterThan(39_000);
 });
 
+it("after a refusal, 20,000 waiting calls don't all look at the same time", async () => {
+  const left = {
+    "RateLimit-Policy": '"minute";q=90000;w=60, "day";q=900000;w=86400',
+    RateLimit: '"minute";r=0;t=20, "day";r=800000;t=80000',
+  };
+  const { store } = newStore([answer(429, "", { ...left, "Retry-After": "20" }), never], {
+    totalTimeoutMs: Infinity,
+  });
+  for (let id = 0; id < WAITING; id += 1) void get(store, id);
+  await vi.advanceTimersByTimeAsync(19_999);
+  const admit = vi.spyOn(Limiter.prototype, "admit");
+  let most = 0;
+  for (let ms = 0; ms < 6_000; ms += 1) {
+    const before = admit.mock.calls.length;
+    await vi.advanceTimersByTimeAsync(1);
+    most = Math.max(most, admit.mock.calls.length - before);
+  }
+  expect(most).toBeLessThan(600);
+});
+
 /** Counts how often the links of a queue are read and written. */
 function watch(tickets: Ticket[]): { steps: number } {
   const watched = { steps: 0 };
