@@ -6,7 +6,7 @@ export type NewPet = {
     name: string;
     /** Category of the pet: any 64-bit integer. */
     categoryId: bigint;
-    /** Sales status. It stays absent if it is not given. */
+    /** Sales status. It stays absent if it is not given; null is refused. */
     status?: PetStatus;
 };
 /** A pet for sale. Optional fields that were not given are absent. */
@@ -17,7 +17,7 @@ export type Pet = {
     name: string;
     /** Category of the pet: any 64-bit integer. */
     categoryId: bigint;
-    /** Sales status. It stays absent if it is not given. */
+    /** Sales status. It stays absent if it is not given; null is refused. */
     status?: PetStatus;
 };
 /** Sales status of a pet. */
@@ -86,7 +86,7 @@ export type ListParameters = {
      * @default 20
      */
     limit?: number;
-    /** Only pets with this status. */
+    /** Only pets with this status. Pets without one are in none of these lists. */
     status?: PetStatus;
     /** Start of the page, from the `Link` header of the previous page. Cursors are opaque. */
     cursor?: string;

@@ -89,7 +89,7 @@ export const HEADERS = {
     example: '<https://petstore.example/v1/pets?limit=2&cursor=AQAAAAAAAAADaHtRVw>; rel="next"',
   },
   Location: {
-    description: "Path of the new pet.",
+    description: `Path of the new pet, until ${isoDate(REMOVED_AT)}.`,
     schema: { type: "string", pattern: "^/v1/pets/-?\\d+$" },
     example: "/v1/pets/4",
   },

@@ -26,7 +26,7 @@ export function guideAsMarkdown(document: OpenApiDocument, releases: Release[]):
     `The origin of the service is the origin of this file; examples have \`${PLACEHOLDERS.origin}\` in its place. [The reference page](/) shows the same with a console. [openapi.json](/openapi.json) describes the operations for tools, and [llms.txt](/llms.txt) is a summary.`,
     info.description.trim(),
     "## Operations",
-    "Every request needs an API key. The body of an error is an [Error](#error); [Errors](#errors) has the cause and the remedy of each code. Each response has an example of its body, and the headers that not all responses can have.",
+    "Every request needs an API key. The body of an error is an [Error](#error); [Errors](#errors) has the cause and the remedy of each code. Each response has an example of its body; only headers that not every response has are named.",
     ...describeOperations(document).flatMap(operationAsMarkdown),
     "## Schemas",
     "The bodies of requests and responses.",

@@ -157,7 +157,8 @@ const getPet = {
       name: "petId",
       in: "path",
       required: true,
-      description: "ID of the pet. A value that is not a 64-bit integer gets a 404.",
+      description:
+        "ID of the pet, in decimal without `+` and leading zeros. A value that is not such a 64-bit integer gets a 404.",
       schema: { type: "integer", format: "int64" },
       example: rex.id,
     },
@@ -184,7 +185,7 @@ const getPet = {
 const getUsage = {
   tags: ["Usage"],
   summary: "Get the usage of the key",
-  description: `The plan of the key, all windows, the ban if there is one, and the requests on each of the last ${DAYS_KEPT} UTC days. This request consumes nothing, and works while the key is limited or banned. The data may be up to ${MAX_USAGE_AGE_MS / 1000} s old.`,
+  description: `The plan of the key, all windows, the ban if there is one, and the requests on each of the last ${DAYS_KEPT} UTC days. This request consumes nothing, and works while the key is limited or banned. The windows are those of now; the days may be up to ${MAX_USAGE_AGE_MS / 1000} s old.`,
   parameters: [PREFER],
   responses: {
     200: success("The usage of the key.", schemaRef("Usage"), ["Cache-Control"], {

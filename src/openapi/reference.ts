@@ -114,8 +114,8 @@ const WORDS: Record<string, (value: unknown, schema: JsonSchema) => string> = {
   minItems: (value, { maxItems }) => `, ${bounds(value, maxItems)} items`,
   maxItems: (value, { minItems }) => (minItems === undefined ? `, at most ${value} items` : ""),
   minLength: (value, { maxLength }) =>
-    value === 1 && maxLength === undefined ? ", not empty" : `, ${bounds(value, maxLength)} characters`,
-  maxLength: (value, { minLength }) => (minLength === undefined ? `, at most ${value} characters` : ""),
+    value === 1 && maxLength === undefined ? ", not empty" : `, ${bounds(value, maxLength)} code points`,
+  maxLength: (value, { minLength }) => (minLength === undefined ? `, at most ${value} code points` : ""),
   // The description says it in words.
   pattern: () => "",
   minimum: (value, { maximum }) => `, ${bounds(value, maximum)}`,

@@ -33,7 +33,7 @@ export const NewPet = z.object(
     ),
     status: z
       .optional(z.enum(PET_STATUSES, STATUS_PROBLEM))
-      .check(z.meta({ description: "Sales status. It stays absent if it is not given." })),
+      .check(z.meta({ description: "Sales status. It stays absent if it is not given; null is refused." })),
   },
   FIELD_PROBLEMS.object,
 );
@@ -65,7 +65,9 @@ export const PageQuery = z.object({
     .check(z.meta({ type: "integer", description: "Page size." })),
   status: z
     .optional(z.enum(PET_STATUSES, orRepeated(STATUS_PROBLEM)))
-    .check(z.meta({ description: "Only pets with this status." })),
+    .check(
+      z.meta({ description: "Only pets with this status. Pets without one are in none of these lists." }),
+    ),
   cursor: z
     .optional(
       z.pipe(

@@ -78,7 +78,7 @@ it("guide.md has each schema with its fields and bounds", () => {
     "`limit` (query, optional, integer, {{minLimit}} to {{maxLimit}}, default {{defaultLimit}}): P",
     `\`status\` (query, optional, ${status}, ${statuses}): Only`,
     "body (required, [NewPet](#newpet)): At most",
-    `\`name\` (required, string, 1 to ${MAX_NAME_CODE_POINTS} characters): N`,
+    `\`name\` (required, string, 1 to ${MAX_NAME_CODE_POINTS} code points): N`,
     "`id` (required, integer, int64): ID",
     `\`status\` (optional, ${status}, ${statuses}): S`,
     "`bannedUntil` (required, integer, at least 0, or null): End",
