@@ -1,6 +1,7 @@
 // A program of an operation in each of three languages. The document has them with its examples, the page with the values, the address and
 // the key of the reader. A test runs them.
 
+import { VERSION } from "../../client/src/version.ts";
 import { type Input, literal, type Operation, requestOf, type Values } from "./operation.ts";
 
 /** What the samples of the published document have as address and key. */
@@ -59,7 +60,8 @@ function typeScript(operation: Operation, { origin, key }: Caller, values: Value
   ];
   if (options.length > 0) list.push(`{ ${options.join(", ")} }`);
   const call = `${operation.call}(${list.join(", ").replace(/^\{\}$/, "")})`;
-  return `import { Petstore } from "petstore-client";
+  return `// npm install ${origin}/petstore-client-${VERSION}.tgz
+import { Petstore } from "petstore-client";
 
 const petstore = new Petstore({ apiKey: ${JSON.stringify(key)}, baseURL: "${origin}" });
 ${withNote("//", operation, `const ${operation.result} = await petstore.${call};`)}
