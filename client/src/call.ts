@@ -101,13 +101,14 @@ export class Call<Data> {
     const ticket = this.#limiter.enter(this.#request.isFree, failed !== undefined);
     const { signal, maxWaitMs } = this.#options;
     let isAnnounced = false;
+    let latest: Closed | undefined;
     try {
       for (;;) {
         signal?.throwIfAborted();
         const nowMs = now();
         const leftMs = this.#deadlineMs - nowMs;
-        // A timer may have been late.
-        if (leftMs <= 0) throw failed ?? TIME_OVER;
+        // A timer may have been late, or others have used what was left.
+        if (leftMs <= 0) throw failed ?? (latest ? this.#exhausted(latest) : TIME_OVER);
         const wait = this.#limiter.admit(ticket, nowMs, this.#options);
         if (wait === undefined) return ticket;
         if (wait === "ask") {
@@ -115,6 +116,7 @@ export class Call<Data> {
           continue;
         }
         const { askAgainMs, closed } = wait;
+        latest = closed ?? latest;
         if (closed && (closed.nextMs > maxWaitMs || closed.totalMs >= leftMs))
           throw failed && failed.status !== 429 ? failed : this.#exhausted(closed);
         if (closed && !isAnnounced) {
@@ -257,13 +259,13 @@ export class Call<Data> {
   }
 
   /** The error of a call that is not sent, because it would be refused for certain. */
-  #exhausted({ totalMs, refusal }: Closed): PetstoreError {
-    const exhausted = { code: "rate_limit_exceeded", status: 429, headers: new Headers() };
-    const { code, status, headers } = (refusal ?? exhausted) as ApiError;
+  #exhausted({ totalMs, refusal, window }: Closed): PetstoreError {
+    const { code, status } = (refusal ?? { code: "rate_limit_exceeded", status: 429 }) as ApiError;
     const retryAfterMs = Math.ceil(totalMs);
-    const problem = `${this}: not sent, because nothing is admitted for ${retryAfterMs} ms, too long for this call`;
+    const reason = window ? `the limit per ${window} is used up` : `a response had status ${status}`;
+    const problem = `${this}: not sent, because ${reason}: nothing is admitted for ${retryAfterMs} ms`;
     const Class = status === 429 ? RateLimitError : ApiError;
-    return this.#error(Class, problem, { code, response: { status, headers }, retryAfterMs });
+    return this.#error(Class, problem, { code, response: { status, headers: new Headers() }, retryAfterMs });
   }
 
   #error(Class: typeof PetstoreError, message: string, details: ErrorDetails): PetstoreError {

@@ -61,8 +61,9 @@ export interface Closed {
   nextMs: number;
   /** Until the request is admitted, with further windows for those ahead of it. */
   totalMs: number;
-  /** The response that said so. Undefined if windows are used up. */
+  /** The response that said so, or the name of the window that is used up. */
   refusal?: PetstoreError | undefined;
+  window?: string;
 }
 
 export class Limits {
@@ -106,7 +107,7 @@ export class Limits {
     let closed: Closed | undefined;
     if (waitMs > 0)
       closed = { nextMs: waitMs, totalMs: waitMs + this.#spreadMs(queued), refusal: this.#refusal };
-    for (const { limit, lengthMs, resetMs, shown, answered, others } of this.#windows.values()) {
+    for (const [window, { limit, lengthMs, resetMs, shown, answered, others }] of this.#windows) {
       const underwayShown = Math.max(0, limit - shown - others - answered);
       const ahead = queued + Math.max(0, this.underway - underwayShown);
       if (ahead < shown) continue;
@@ -114,7 +115,7 @@ export class Limits {
       const furtherWindows = Math.ceil((ahead - shown + 1) / limit) - 1;
       const inWindowMs = this.#spreadMs(ahead - shown - furtherWindows * limit || 0);
       const totalMs = Math.max(closed?.totalMs ?? 0, nextMs + furtherWindows * lengthMs + inWindowMs);
-      closed = { ...closed, nextMs, totalMs };
+      closed = { ...closed, nextMs, totalMs, window };
     }
     return closed;
   }

@@ -177,7 +177,12 @@ export class Pets {
 
   /** Adds a pet, once, however often it retries. Rejects with a TypeError for a number that is no safe integer. */
   create(pet: NewPet, options: CreateOptions = {}): ApiPromise<schema.Pet> {
-    return this.#start(() => ({ method: "POST", path: "/pets", body: pet, read: readPet }), options);
+    return this.#start(() => {
+      const { categoryId } = pet ?? {};
+      if (typeof categoryId === "number" && !Number.isSafeInteger(categoryId))
+        throw new TypeError("categoryId: must be a bigint");
+      return { method: "POST", path: "/pets", body: pet ?? null, read: readPet };
+    }, options);
   }
 
   /**

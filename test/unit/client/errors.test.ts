@@ -11,7 +11,17 @@ import {
   RateLimitError,
   TimeoutError,
 } from "../../../client/src/index.ts";
-import { type Answer, after, answer, error, networkError, never, newStore, PETS_URL } from "./answers.ts";
+import {
+  type Answer,
+  after,
+  answer,
+  error,
+  leftOf,
+  networkError,
+  never,
+  newStore,
+  PETS_URL,
+} from "./answers.ts";
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "Date", "performance"] });
@@ -255,4 +265,19 @@ it("a program's own class of errors is an ordinary one", () => {
     new ApiLike("", details) instanceof ApiError,
     new ApiError("", details) instanceof ApiLike,
   ]).toEqual([false, false]);
+});
+
+it("the error of a call that was not sent names the limit, and has nothing of another call's response", async () => {
+  const { store } = newStore([error(429, "rate_limit_exceeded", { ...leftOf("r=0;t=20"), ...after(20) })], {
+    maxRetries: 0,
+  });
+  await failureOf(store);
+  const list = await store.pets.list({}, { totalTimeoutMs: 1_000 }).catch((failure) => failure);
+  expect(list).toMatchObject({
+    attempts: 0,
+    message: expect.stringMatching(
+      /: not sent, because the limit per minute is used up: nothing is admitted for \d+ ms$/,
+    ),
+  });
+  expect([list.requestId, [...list.headers]]).toEqual([undefined, []]);
 });

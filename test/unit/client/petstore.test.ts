@@ -53,9 +53,9 @@ it.each([
   expect(`${requests[0]?.url}`).toBe(`${base}/pets`);
 });
 
-it("an integer that may be rounded already is refused", async () => {
+it("a number that is no integer, or may be rounded already, is refused", async () => {
   const { store, requests } = newStore();
-  for (const id of [2 ** 53, -(2 ** 63), 1e300]) {
+  for (const id of [2 ** 53, -(2 ** 63), 1e300, 1.5, Number.NaN]) {
     await expect(store.pets.get(id)).rejects.toThrow("id: must be a bigint");
     await expect(store.pets.create({ name: "", categoryId: id })).rejects.toThrow(TypeError);
   }

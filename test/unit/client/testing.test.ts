@@ -1,4 +1,4 @@
-// The service in memory: it answers as the real one does, as far as it says so, and programs can be tested with it under faked timers.
+// The service in memory: programs can be tested with it under faked timers. test/e2e/test-service.test.ts compares it with the real one.
 
 import { mock } from "node:test";
 import { afterEach, expect, it, vi } from "vitest";
@@ -34,43 +34,19 @@ it("pets are created, listed in pages and by status, and got", async () => {
   expect(await Array.fromAsync(client.pets.list({ limit: 20 }))).toEqual(service.pets);
   expect(await Array.fromAsync(client.pets.list({ status: "sold" }))).toEqual([sold]);
   expect(await client.pets.get(sold.id)).toEqual(sold);
-  expect(service.requests.slice(-2)).toEqual(["GET /v1/pets", `GET /v1/pets/${sold.id}`]);
+  expect(service.requests.slice(-2)).toEqual([
+    "GET /v1/pets?limit=100&status=sold",
+    `GET /v1/pets/${sold.id}`,
+  ]);
   expect((await client.usage()).windows.minute).toMatchObject({ limit: 60, used: 51, remaining: 9 });
 });
 
-it.each([
-  [{ name: "", categoryId: 1 }, "name: must be 1 to 255 characters"],
-  [{ name: "a".repeat(256), categoryId: 1 }, "name: must be 1 to 255 characters"],
-  [{ name: "Rex", categoryId: "5" as unknown as bigint }, "categoryId: must be an integer of 64 bits"],
-  [
-    { name: "Rex", categoryId: 1, status: "lost" as "sold" },
-    "status: must be one of available, pending, sold",
-  ],
-])("%j is refused", async (pet, message) => {
-  const { client } = newTest();
-  await expect(client.pets.create(pet)).rejects.toMatchObject({
-    status: 400,
-    code: "invalid_request",
-    message,
-  });
-});
-
-it("what is not there is a 404, an idempotency key is of one pet, and a repeated creation is replayed", async () => {
+it("a creation whose response is lost is done once", async () => {
   const { service, client } = newTest();
-  const options = { idempotencyKey: "mine" };
-  await expect(client.pets.get(5)).rejects.toMatchObject({ code: "not_found" });
-  await expect(client.request({ path: "/toys" })).rejects.toMatchObject({ code: "not_found" });
-  await expect(client.request({ method: "PUT", path: "/pets" })).rejects.toMatchObject({
-    code: "method_not_allowed",
-  });
-  await expect(client.pets.list({ limit: 101 })).rejects.toMatchObject({ code: "invalid_request" });
-  const pet = await client.pets.create(petOf(1), options);
-  const { data, response } = await client.pets.create(petOf(1), options).withResponse();
-  expect([data, response.headers.get("Idempotent-Replayed")]).toEqual([pet, "true"]);
-  await expect(client.pets.create(petOf(2), options)).rejects.toMatchObject({
-    code: "idempotency_key_reused",
-  });
-  expect(service.pets).toEqual([pet]);
+  service.nextAnswers.push("lost");
+  const { data, response } = await client.pets.create(petOf(1)).withResponse();
+  expect([service.pets, response.headers.get("Idempotent-Replayed")]).toEqual([[data], "true"]);
+  expect(service.requests).toEqual(["POST /v1/pets", "POST /v1/pets"]);
 });
 
 it("the next requests get what a test wants", async () => {
@@ -149,3 +125,26 @@ it.each(Object.entries(FAKES))(
     expect([service.requests.length, isDone]).toEqual([3, true]);
   },
 );
+
+it.each(Object.entries(FAKES))(
+  "under %s, time also passes while no call waits",
+  async (_, { fake, pass }) => {
+    fake();
+    const { service, client } = newTest({ perDay: 1 });
+    await client.pets.list();
+    await expect(client.pets.list()).rejects.toThrow(RateLimitError);
+    await pass(86_400_000);
+    await client.pets.list();
+    expect(service.requests).toHaveLength(2);
+  },
+);
+
+it("a call that was not sent because of the limits rejects with a RateLimitError, also if timers were late", async () => {
+  mock.timers.enable({ apis: ["setTimeout", "Date"], now: Date.parse("2026-11-26T10:00:31Z") });
+  const { client } = newTest({}, { totalTimeoutMs: 30_000 });
+  const calls = Promise.allSettled(range(100).map((index) => client.pets.create(petOf(index))));
+  for (const _ of range(400)) await FAKES["timers of node:test"].pass(100);
+  const failed = (await calls).flatMap((each) => (each.status === "rejected" ? [each.reason] : []));
+  expect(failed.length).toBeGreaterThan(0);
+  expect(failed.filter((error) => !(error instanceof RateLimitError))).toEqual([]);
+});
