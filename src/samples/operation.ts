@@ -68,7 +68,8 @@ export function requestOf({ method, path, inputs }: Operation, origin: string, v
   const filled = path.replace(/\{(\w+)\}/g, (all, name) => encodeURIComponent(values[name] || all));
   const query = `${new URLSearchParams(pairs("query"))}`;
   const headers: Record<string, string> = Object.fromEntries(pairs("header"));
-  const request = { method, url: `${origin}${filled}${query && `?${query}`}`, headers };
+  // fetch does not convert all methods.
+  const request = { method: method.toUpperCase(), url: `${origin}${filled}${query && `?${query}`}`, headers };
   if (!inputs.some(({ place }) => place === "body")) return request;
   const fields = given("body").map((input) => `"${input.name}": ${literal(input, values[input.name] ?? "")}`);
   return {

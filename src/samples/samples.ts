@@ -35,7 +35,7 @@ function curl(operation: Operation, { origin, key }: Caller, values: Values): st
   ];
   if (body !== undefined) lines.push(`-d ${inShell(body)}`);
   // What curl sends with these options otherwise.
-  if (method !== (body === undefined ? "get" : "post")) lines.push(`-X ${method.toUpperCase()}`);
+  if (method !== (body === undefined ? "GET" : "POST")) lines.push(`-X ${method}`);
   // Without the note: not every shell takes comments that are pasted.
   return lines.join(" \\\n  ");
 }
@@ -76,7 +76,7 @@ function python(operation: Operation, { origin, key }: Caller, values: Values): 
   const lines = [`"${url}"`, `headers={${pairs.join(", ")}}`, body && `json=${body}`, "timeout=10"];
   return `import requests
 
-${withNote("#", operation, `response = requests.${method}(`)}
+${withNote("#", operation, `response = requests.${method.toLowerCase()}(`)}
     ${lines.filter(Boolean).join(",\n    ")},
 )
 print(response.text)

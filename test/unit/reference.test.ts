@@ -96,7 +96,7 @@ describe("a request", () => {
   it("has what is filled in, and nothing else", () => {
     const values = { limit: "", status: "sold", cursor: "a&b=c", Prefer: "" };
     expect(requestOf(list, origin, values)).toEqual({
-      ...{ method: "get", url: "https://pets.example/v1/pets?status=sold&cursor=a%26b%3Dc", headers: {} },
+      ...{ method: "GET", url: "https://pets.example/v1/pets?status=sold&cursor=a%26b%3Dc", headers: {} },
     });
     expect(requestOf(get, origin, { petId: "-5" }).url).toBe("https://pets.example/v1/pets/-5");
   });
@@ -104,7 +104,7 @@ describe("a request", () => {
   it("has each digit of an integer in its body, and no field without a value", () => {
     const values = { "Idempotency-Key": "k", name: 'a"\\', categoryId: "9223372036854775807", status: "" };
     expect(requestOf(create, origin, values)).toEqual({
-      method: "post",
+      method: "POST",
       url: "https://pets.example/v1/pets",
       headers: { "Idempotency-Key": "k", "Content-Type": "application/json" },
       body: '{"name": "a\\"\\\\", "categoryId": 9223372036854775807}',
