@@ -1,4 +1,5 @@
-// npm run build: writes the static assets into dist/: the OpenAPI document, the pages, the texts guide.md and llms.txt, and the client. wrangler runs it before it serves or deploys.
+// npm run build: writes the static assets into dist/: the OpenAPI document, the pages, the texts guide.md and llms.txt, and the
+// client. wrangler runs it before it serves or deploys.
 
 import { mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";

@@ -23,7 +23,10 @@ export async function buildClient(folder = FOLDER): Promise<void> {
   }
 }
 
-/** Packs the package as npm publishes it, in a folder of its own, because several builds may run at once. The same files give the same bytes. */
+/**
+ * Packs the package as npm publishes it, in a folder of its own, because several builds may run at once. The same files give the same
+ * bytes.
+ */
 export async function packClient(): Promise<{ name: string; archive: Buffer }> {
   const folder = await mkdtemp(join(tmpdir(), "petstore-client-"));
   try {

@@ -17,7 +17,10 @@ async function findProblems(tarball: Uint8Array<ArrayBuffer>): Promise<string[]>
   const isOld = (problem: object) => "resolutionKind" in problem && problem.resolutionKind === "node10";
   return [
     ...messages.map((message) => `publint: ${formatMessage(message, pkg, { color: false })}`),
-    ...(types.types === false ? [{}] : types.problems.filter((problem) => !isOld(problem))).map(
+    ...(types.types === false
+      ? [{ kind: "no declarations" }]
+      : types.problems.filter((problem) => !isOld(problem))
+    ).map(
       (problem) => `types: ${JSON.stringify(problem, (key, value) => (key === "trace" ? undefined : value))}`,
     ),
   ];

@@ -28,7 +28,6 @@ export function consoleOperations(document: OpenApiDocument): Operation[] {
 /** The parts of the page: each as HTML, and the entries of all in the table of contents. */
 export function pageParts(document: OpenApiDocument, releases: Release[]) {
   const operations = describeOperations(document);
-  const consoles = new Map(consoleOperations(document).map((each) => [each.id, each]));
   const [start = "", ...topics] = document.info.description.split(/^(?=## )/m);
   const schemas = describeSchemas(document).map(
     ({ name, description, fields, words }) =>
@@ -40,7 +39,7 @@ export function pageParts(document: OpenApiDocument, releases: Release[]) {
   const links = operations.map(({ anchor, summary }) => link(anchor, escaped(summary)));
   return {
     start: beginning.guide,
-    operations: operations.map((each) => operationAsHtml(each, consoles.get(each.id))).join("\n"),
+    operations: operations.map(operationAsHtml).join("\n"),
     guide: sections.map(({ guide }) => `<section>${guide}</section>`).join("\n"),
     schemas: schemas.join("\n"),
     changes: guideAsHtml(changesAsMarkdown(releases)).guide,
@@ -82,9 +81,8 @@ export function guideAsHtml(markdown: string): { guide: string; contents: string
   return { guide: marked.parse(markdown, { async: false }), contents: entries.join("") };
 }
 
-function operationAsHtml(operation: DescribedOperation, known?: Operation): string {
+function operationAsHtml(operation: DescribedOperation): string {
   const { id, anchor, summary, method, path, description, inputs, bodyFields, responses } = operation;
-  if (known === undefined) throw new Error(`no console for ${id}`);
   const [success] = responses.filter(({ status }) => status.startsWith("2"));
   return `
   <section class="operation" id="${anchor}" aria-labelledby="${id}">
@@ -95,7 +93,7 @@ function operationAsHtml(operation: DescribedOperation, known?: Operation): stri
       ${inputs.length === 0 ? "" : "<h4>Request</h4>"}
       ${fieldList(inputs, id)}${fieldList(bodyFields, id)}
     </div>
-    ${consoleAsHtml(operation, known, success)}
+    ${consoleAsHtml(operation, consoleOperation(id, DESCRIPTIONS[id]), success)}
     <div class="responses">
       <h4>Responses</h4>
       ${responses.map(responseAsHtml).join("\n")}

@@ -104,18 +104,14 @@ function inputOf(
     return { ...base, type, range, ...(format === "int64" ? { problem: FIELD_PROBLEMS.int64 } : {}) };
   }
   if (type !== "string") throw new Error(`no field for ${name}, an input of type ${type}`);
-  const isHeader = place === "header" && pattern === undefined;
+  // fetch rejects other characters in a header like a failure of the network.
+  const fit = pattern ?? (place === "header" ? "^[!-~]([ -~]*[!-~])?$" : undefined);
   return {
     ...base,
     type,
     ...(choices === undefined ? {} : { choices: choices as string[] }),
     ...(maxLength === undefined ? {} : { maxLength: maxLength as number }),
-    // fetch rejects other characters in a header like a failure of the network.
-    ...(isHeader
-      ? { pattern: "^[!-~]([ -~]*[!-~])?$" }
-      : pattern === undefined
-        ? {}
-        : { pattern: pattern as string }),
+    ...(fit === undefined ? {} : { pattern: fit as string }),
     ...(problem === undefined ? {} : { problem }),
   };
 }

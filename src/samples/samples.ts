@@ -7,7 +7,7 @@ import { type Input, literal, type Operation, requestOf, type Values } from "./o
 /** What the samples of the published document have as address and key. */
 export const PLACEHOLDERS = { origin: "https://petstore.example", key: "YOUR_API_KEY" };
 
-/** For whom a program is written. */
+/** The address and the key in a program. */
 interface Caller {
   origin: string;
   key: string;

@@ -15,11 +15,6 @@ export function storeKey(text: string): void {
   key.write(text);
 }
 
-/** Whether a header can carry this text: fetch rejects other characters like a network error. */
-export function canBeSent(key: string): boolean {
-  return /^[\x20-\x7e\x80-\xff]*$/.test(key);
-}
-
 export const MALFORMED_KEY = `This is not an API key: keys are ${SECRET_PREFIX} followed by ${SECRET_LENGTH} letters and digits.`;
 
 /** What is wrong with the form of a key. */

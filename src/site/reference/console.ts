@@ -172,8 +172,9 @@ class Console {
     if (place) place.textContent = problem;
   }
 
-  #answer(response: Response, body: string): void {
-    this.#body = indented(body.slice(0, MAX_SHOWN));
+  #answer(response: Response, text: string): void {
+    const body = text.slice(0, MAX_SHOWN);
+    this.#body = indented(body);
     this.#say(explain(response, body, this.#operation.success, REMEDIES));
     // The service names the field that it refuses.
     const [, name, problem = ""] = `${errorIn(body).message}`.match(/^([\w-]+): (.*)/) ?? [];
