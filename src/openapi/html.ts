@@ -126,7 +126,7 @@ function consoleAsHtml(
       `<pre class="sample" data-language="${label}" tabindex="0" role="group" aria-label="${label} sample">${escaped(source)}</pre>`,
   );
   return `
-    <form class="console card" id="console-${id}" aria-label="${escaped(summary)}" method="post" autocomplete="off" novalidate>
+    <form class="console card" id="console-${id}" aria-label="${escaped(summary)}" autocomplete="off" novalidate>
       <div class="bar"><fieldset><legend>Language</legend>${languages.join("")}</fieldset>
         <button type="button" class="copy">Copy</button></div>
       ${programs.join("\n")}
