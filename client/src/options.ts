@@ -126,7 +126,10 @@ const RULES: Record<Name, Rule> = {
   baseURL: ["a URL, or PETSTORE_BASE_URL be set", (value) => succeeds(() => new URL(value as string))],
   headers: ["names and values", (value) => succeeds(() => new Headers(value as Headers))],
   signal: ["an AbortSignal", (value) => isFunction((value as AbortSignal | null)?.addEventListener)],
-  idempotencyKey: ["1 to 255 visible ASCII characters", (value) => isVisible(value) && value.length < 256],
+  idempotencyKey: [
+    "1 to 255 visible ASCII characters, or for createMany up to 238",
+    (value) => isVisible(value) && value.length < 256,
+  ],
   maxRetries: NOT_NEGATIVE,
   timeoutMs: DURATION,
   totalTimeoutMs: DURATION,

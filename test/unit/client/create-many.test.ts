@@ -265,3 +265,12 @@ it.each([
   await expect(finish(work)).rejects.toThrow(message);
   expect(pets.size).toBe(0);
 });
+
+it("a text is a key of up to 238 characters, because the index of any pet is added", async () => {
+  const { store, pets } = newStore();
+  const work = (length: number) =>
+    finish(Array.fromAsync(store.pets.createMany([petOf(0)], { idempotencyKey: "a".repeat(length) })));
+  await work(238);
+  expect(pets.size).toBe(1);
+  await expect(work(239)).rejects.toThrow(/^idempotencyKey: .*238/);
+});
