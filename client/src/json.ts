@@ -12,7 +12,7 @@ const LONG_INTEGER = /\d{16}/;
 
 /** An int64 field whose value is such an integer. A quote inside a string has a backslash before it. */
 const INT64_FIELD = /* @__PURE__ */ new RegExp(
-  `(?<!\\\\)"(${INT64_FIELDS.join("|")})"\\s*:\\s*(-?[1-9]\\d{15,})(?=\\s*[,}])`,
+  `(?<!\\\\)"(${INT64_FIELDS.join("|")})"[ \\t\\n\\r]*:[ \\t\\n\\r]*(-?[1-9]\\d{15,})(?=\\s*[,}])`,
   "g",
 );
 /** The name of a field with escapes. */

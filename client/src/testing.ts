@@ -43,8 +43,9 @@ export class TestService {
     const request = new Request(input, init);
     const { pathname, search, searchParams } = new URL(request.url);
     this.requests.push(`${request.method} ${pathname}${search}`);
+    const nowMs = Date.now();
     for (const window of this.#windows) {
-      const startMs = Date.now() - (Date.now() % (window.seconds * 1_000));
+      const startMs = nowMs - (nowMs % (window.seconds * 1_000));
       if (startMs !== window.startMs) Object.assign(window, { startMs, used: 0 });
     }
     const answer = this.nextAnswers.shift();
