@@ -211,9 +211,9 @@ it("the lookup throttle: after 60 unknown keys from networks of an IPv6 /48, a n
 
 it("made-up keys from a hundred addresses cost no read of pets at the primary, sixty at the nearest instance, and evict no page", async () => {
   const { create, get } = await newClient();
-  const { id } = await create();
   await create();
-  const list = `/v1/pets?limit=1&cursor=${encodeCursor(BigInt(id))}`;
+  // A page that no other test reads.
+  const list = `/v1/pets?limit=1&cursor=${encodeCursor(-2_000n)}`;
   beginMinute();
   const [reads, pages] = [watchStatements("KEYS_DB"), watchStatements("PETS_DB")];
   const flood = Array.from({ length: 100 }, () => fetchWithoutKey(list, headersOf(unknownSecret())));

@@ -78,6 +78,8 @@ it("a day that has used 80 and 100 % of its key's limit has an alert of each, on
   await changePlan(env.KEYS_DB, id, "enterprise", limitsWith({ minute: 10, day: 10 }), operator());
   await env.KEYS_DB.prepare("UPDATE key_usage SET alerted = 0 WHERE key_id = ?1").bind(id).run();
   expect(await alertsOf(id)).toEqual([]);
+  // Other tests begin on that day again.
+  await env.KEYS_DB.prepare("DELETE FROM key_usage WHERE key_id = ?1").bind(id).run();
 });
 
 it("an alert is logged again if the database fails before it knows of it", async () => {
