@@ -576,11 +576,12 @@ describe.skipIf(CHROMIUM === undefined)("the contents", () => {
   });
 
   it("mark the part that is read, and are a closed menu on a phone", async () => {
-    const page = await open("/");
-    const current = page.locator(".contents [aria-current]");
-    await current.getByText("Getting started").waitFor();
-    await page.goto(`${petstore.origin}/#/Usage/getUsage`);
-    await page.reload();
+    const currentOf = (page: Page) => page.locator(".contents [aria-current]");
+    await currentOf(await open("/"))
+      .getByText("Getting started")
+      .waitFor();
+    const page = await open("/#/Usage/getUsage");
+    const current = currentOf(page);
     const expectAtTop = async (id: string, entry: string) => {
       await current.getByText(entry, { exact: true }).waitFor();
       expect(await current.count()).toBe(1);
