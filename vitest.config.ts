@@ -75,6 +75,7 @@ export default defineConfig({
           name: "e2e",
           include: ["test/e2e/**/*.test.ts"],
           globalSetup: "./test/support/e2e/global-setup.ts",
+          setupFiles: ["./test/support/e2e/away-from-midnight.ts"],
           // Of node:sqlite. scripts/run.mjs has the same option.
           execArgv: QUIET,
         },

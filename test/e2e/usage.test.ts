@@ -125,14 +125,14 @@ it("keys list --unused has the keys that are older than so many days and had no 
     return (await createKey(database, { name, plan: "free", expiresAtMs: null }, dayAgo)).key.id;
   };
   const [used, unused] = [await old("used"), await old("unused")];
-  await newKey("new");
+  await newKey("~new");
   const weekAgo = new Date(todayMs - 7 * DAY_MS).toISOString().slice(0, 10);
   await use(database, used, before, [1, 0, 0]);
   await use(database, unused, weekAgo, [1, 0, 0]);
   const ids = async (line: string) => (await json(line)).map(({ id }: { id: string }) => id);
   const found = await ids("keys list --unused 7");
   expect([found.includes(unused), found.includes(used)]).toEqual([true, false]);
-  expect((await json("keys list --unused 7 --search new")).length).toBe(0);
+  expect((await json("keys list --unused 7 --search ~new")).length).toBe(0);
   expect(await ids("keys list --unused 1 --search used")).toEqual(expect.arrayContaining([used, unused]));
 });
 

@@ -110,7 +110,10 @@ it.each(CELLS)(
     if (isStored) expect(await countPets()).toBe(before + 1);
 
     const remaining = operation === "getUsage" ? 9_999 : 9_997;
-    expect(await send(operation, secret)).toEqual([REQUESTS[operation][0], remaining]);
+    const answer = [REQUESTS[operation][0], remaining];
+    // If the gate was closed for too long, its call has failed, and the isolate answers that for a second.
+    if (operation === "getUsage") await expect.poll(() => send(operation, secret)).toEqual(answer);
+    else expect(await send(operation, secret)).toEqual(answer);
     const created = (await countPets()) - before;
     if (!isCreation) expect(created).toBe(0);
     else if (operation === "createPet, once") expect(created).toBe(1);

@@ -134,7 +134,9 @@ export async function start(state: string, { cwd = "." } = {}) {
     const serving = own.filter(
       ([group, , ...args]) => group === `${pid}` && /workerd serve /.test(args.join(" ")),
     );
-    return serving.map(([, id]) => Number(id)).sort((a, b) => a - b);
+    // The system begins with low ids again when it has used the highest.
+    const isLater = (id: number) => Number(id < pid);
+    return serving.map(([, id]) => Number(id)).sort((a, b) => isLater(a) - isLater(b) || a - b);
   };
   return { origin, printed: () => printed, closed, runtimes, stop, stopNpmOnly };
 }
