@@ -3,8 +3,7 @@
 
 import { setTimeout as wait } from "node:timers/promises";
 import { beforeEach } from "vitest";
-
-const DAY_MS = 86_400_000;
+import { DAY_MS } from "../../../src/limits/protocol.ts";
 
 async function waitForMidnightWithin(timeMs: number): Promise<void> {
   const leftMs = DAY_MS - (Date.now() % DAY_MS);
