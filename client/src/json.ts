@@ -12,7 +12,7 @@ const LONG_INTEGER = /\d{16}/;
 
 /** An int64 field whose value is such an integer. A quote inside a string has a backslash before it. */
 const INT64_FIELD = /* @__PURE__ */ new RegExp(
-  `(?<!\\\\)"(${INT64_FIELDS.join("|")})"[ \\t\\n\\r]*:[ \\t\\n\\r]*(-?[1-9]\\d{15,})(?=\\s*[,}])`,
+  `(?<!\\\\)("(?:${INT64_FIELDS.join("|")})"\\s*:\\s*)(-?[1-9]\\d{15,})(?=\\s*[,}])`,
   "g",
 );
 /** The name of a field with escapes. */
@@ -29,7 +29,7 @@ export function parse<Value = Pet | Pet[]>(text: string): Value {
     // No string of the text begins with it. Without a backslash they are as they are written.
     mark = /[\x7f\\]/.test(text) ? randomToken() : "\x7f";
     const plain = text.replace(ESCAPED_NAME, (name) => JSON.stringify(JSON.parse(name)));
-    json = plain.replace(INT64_FIELD, `"$1":"${mark}$2"`);
+    json = plain.replace(INT64_FIELD, `$1"${mark}$2"`);
   }
   const root = { value: JSON.parse(json) };
   // Not recursive, because JSON.parse reads any depth.
