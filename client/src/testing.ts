@@ -66,15 +66,10 @@ export class TestService {
     const [, resource, id] = /^\/v1\/(pets|usage)(?:\/(-?\d+))?$/.exec(pathname) ?? [];
     if (resource === "usage") return this.#usage();
     const [full] = this.#windows.filter(({ used, limit }) => used >= limit).slice(-1);
-    if (full)
-      return this.#error(
-        429,
-        "rate_limit_exceeded",
-        `limit of ${full.limit} requests per ${full.name} exceeded`,
-        {
-          "Retry-After": `${leftOf(full)}`,
-        },
-      );
+    if (full) {
+      const problem = `limit of ${full.limit} requests per ${full.name} exceeded`;
+      return this.#error(429, "rate_limit_exceeded", problem, { "Retry-After": `${leftOf(full)}` });
+    }
     for (const window of this.#windows) window.used += 1;
     const found = this.pets.find((pet) => `${pet.id}` === id);
     if (!resource) return this.#error(404, "not_found", "no operation has this path");
@@ -104,9 +99,8 @@ export class TestService {
     const limit = Number(parameters.get("limit") ?? 20);
     if (!(limit >= 1 && limit <= 100))
       return this.#error(400, "invalid_request", "limit: must be an integer from 1 to 100");
-    const [status, cursor = `${-(2n ** 63n)}`] = ["status", "cursor"].map(
-      (name) => parameters.get(name) ?? undefined,
-    );
+    const status = parameters.get("status") ?? undefined;
+    const cursor = parameters.get("cursor") ?? `${-(2n ** 63n)}`;
     if (status !== undefined && !STATUSES.includes(status))
       return this.#error(400, "invalid_request", STATUS_PROBLEM);
     if (!/^-?\d+$/.test(cursor))

@@ -62,8 +62,7 @@ export function guideAsHtml(markdown: string): { guide: string; contents: string
         return heading(depth, id, html, text);
       },
       table({ header, rows }) {
-        const isShort = (text: string) => text.length <= MAX_SHORT_CELL;
-        const kind = rows.flat().every(({ text }) => isShort(text)) ? "short" : "long";
+        const isLong = rows.flat().some(({ text }) => text.length > MAX_SHORT_CELL);
         const cells = (row: Tokens.TableCell[], tag: string) =>
           row.map(({ tokens }) => `<${tag}>${this.parser.parseInline(tokens)}</${tag}>`).join("");
         // The first row of an error code is the one that explains it.
@@ -72,7 +71,7 @@ export function guideAsHtml(markdown: string): { guide: string; contents: string
           return `<tr${found === undefined ? "" : ` id="${found}"`}>${cells(row, "td")}</tr>`;
         });
         // It scrolls within itself on a phone, also with the keyboard.
-        return `<div class="wide ${kind}" role="group" aria-label="Table" tabindex="0"><table>
+        return `<div class="wide${isLong ? " long" : ""}" role="group" aria-label="Table" tabindex="0"><table>
           <thead><tr>${cells(header, "th")}</tr></thead><tbody>${lines.join("")}</tbody></table></div>`;
       },
       code: ({ text }) => codeBlock(text, "Example"),

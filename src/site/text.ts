@@ -28,10 +28,6 @@ export function formatNumber(value: number): string {
   return value.toLocaleString("en");
 }
 
-export function sum(values: number[]): number {
-  return values.reduce((total, value) => total + value, 0);
-}
-
 /** The local time: `14:35:00 UTC`, or `22 November at 09:00:00 GMT+9` if that is another day. */
 export function formatInstant(unixSeconds: number): string {
   const date = new Date(unixSeconds * 1000);

@@ -14,7 +14,7 @@ import {
   type WindowName,
 } from "../../keys/plans.ts";
 import type { UsageBody, UsageDay } from "../../keys/usage/usage-body.ts";
-import { capitalize, formatNumber, sum } from "../text.ts";
+import { capitalize, formatNumber } from "../text.ts";
 
 /** A day, and the windows whose limit was used up on it. */
 export type MarkedDay = UsageDay & { usedUp: WindowName[] };
@@ -107,6 +107,10 @@ function inLongWindow(name: WindowName, days: UsageDay[], index: number, of: (da
 
 function refusedOn({ refusedBy }: UsageDay): number {
   return sum(Object.values(refusedBy));
+}
+
+export function sum(values: number[]): number {
+  return values.reduce((total, value) => total + value, 0);
 }
 
 function sentOn(day: UsageDay): number {

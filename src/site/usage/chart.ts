@@ -4,8 +4,8 @@
 
 import { SHORT_WINDOWS, WINDOW_NAMES } from "../../keys/plans.ts";
 import type { UsageDay } from "../../keys/usage/usage-body.ts";
-import { formatNumber, sum } from "../text.ts";
-import type { MarkedDay } from "./advice.ts";
+import { formatNumber } from "../text.ts";
+import { type MarkedDay, sum } from "./advice.ts";
 
 const WIDTH = 640;
 const HEIGHT = 240;

@@ -20,7 +20,7 @@ export function stateTexts(state: State, nowMs: number) {
   return { text: sentences.join(" "), isBanned: bannedUntil > 0 };
 }
 
-/** The texts of a window's gauge, the length of its arc in percent, and its level, which decides the colour. */
+/** The texts of a window's gauge, the length of its bar in percent, and its level, which decides the colour. */
 export function gaugeFigures(state: State, { limit, used, remaining, reset }: UsageWindow, nowMs: number) {
   const { bannedUntil, fullUntil } = obstacles(state, nowMs);
   const until = Math.max(bannedUntil, fullUntil);

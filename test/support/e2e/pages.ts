@@ -7,7 +7,7 @@ import { afterEach, expect } from "vitest";
 import { newPage } from "./browser.ts";
 
 /**
- * A function that opens a page of the service, with a clock of its own; `prepare` runs before the page is loaded. No test may leave an
+ * A function that opens a page of the service, in a context of its own; `prepare` runs before the page is loaded. No test may leave an
  * error on the console, or a request to another origin.
  */
 export function pageOpener(service: { origin: string }, browser: () => Browser) {
