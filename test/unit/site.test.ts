@@ -281,6 +281,12 @@ describe("what a larger plan would have changed", () => {
       [PRO, `${NOT_DAY} the busiest minute had 61 requests, the limit is 60.`, REPEATING],
     ],
     [
+      "a used-up day beside refusals by the minute alone",
+      of(60, 1_000, [1_000, 5, 0, 60]),
+      "1 day, 1 day, 5",
+      [PRO, `${NOT_DAY} the busiest minute had 60 requests, the limit is 60.`, REPEATING],
+    ],
+    [
       "a minute that refused, whatever the day refused",
       of(60, 1_000, [1_000, 1, 500, 61]),
       "1 day, 1 day, 501",
