@@ -55,6 +55,16 @@ it("a creation whose response is lost is done once", async () => {
   expect(service.requests).toEqual(["POST /v1/pets", "POST /v1/pets"]);
 });
 
+it("a refusal has Retry-After, and a pet that a test adds is listed whatever its id", async () => {
+  vi.useFakeTimers({ toFake: ["Date"], now: Date.parse("2026-11-26T10:00:50Z") });
+  const { service } = newTest({ perMinute: 1 });
+  service.pets.push({ id: -5n, name: "Old", categoryId: 1n });
+  const list = async () => service.fetch("https://petstore.test/v1/pets");
+  expect(await (await list()).text()).toContain("-5");
+  const { status, headers } = await list();
+  expect([status, headers.get("Retry-After")]).toEqual([429, "10"]);
+});
+
 it("the next requests get what a test wants", async () => {
   vi.useFakeTimers({ toFake: ["Date"] });
   const { service, client } = newTest({}, { maxRetries: 0, timeoutMs: 20 });
