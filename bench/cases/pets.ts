@@ -7,7 +7,8 @@ import { forEachWindow } from "../../src/keys/plans.ts";
 import { newKeyId, newSecret } from "../../src/keys/secret.ts";
 import { sha256 } from "../../src/lib/sha256.ts";
 import { MAX_LIMIT } from "../../src/limits/windows.ts";
-import { createKey, createKeys, type NewKey } from "../../src/operators/admin.ts";
+import { createKey, createKeys } from "../../src/operators/admin.ts";
+import type { NewKey } from "../../src/operators/changes.ts";
 import { encodeCursor } from "../../src/pets/cursor.ts";
 import type { Databases } from "../measure/workerd.ts";
 

@@ -7,7 +7,8 @@
 import { setTimeout as wait } from "node:timers/promises";
 import { forEachWindow } from "../../src/keys/plans.ts";
 import { MAX_LIMIT } from "../../src/limits/windows.ts";
-import { type CreatedKey, createKeys, type NewKey } from "../../src/operators/admin.ts";
+import { type CreatedKey, createKeys } from "../../src/operators/admin.ts";
+import type { NewKey } from "../../src/operators/changes.ts";
 import { addTablesAndPets, pagePath } from "../cases/pets.ts";
 import { BASELINE, PETS, PETSTORE } from "../measure/implementations.ts";
 import { type RunningWorker, startWorkers, type WorkerSource } from "../measure/workerd.ts";

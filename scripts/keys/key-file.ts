@@ -12,26 +12,29 @@ import {
   type WindowName,
 } from "../../src/keys/plans.ts";
 import { withoutSecrets } from "../../src/keys/secret.ts";
-import type { NewKey } from "../../src/operators/admin.ts";
+import type { NewKey } from "../../src/operators/changes.ts";
 import { foldName } from "../../src/operators/names.ts";
 import { type CsvLine, parseCsv } from "../lib/csv.ts";
 import { messageOf, UsageError } from "../lib/io.ts";
 import { pathError } from "../lib/path-error.ts";
-import { expiry, keyName, LIMITS, limitName, MAX_COUNT, smallerLimit } from "./options.ts";
+import { expiry, keyName, LIMITS, limitName, MAX_COUNT, NOTE, REF, smallerLimit } from "./options.ts";
 import { counted, listOf, printable } from "./text.ts";
 
 const REQUIRED = ["name", "plan"] as const;
 const limitColumn = <Name extends WindowName>(name: Name): `per_${Name}` => `per_${name}`;
 const LIMIT_COLUMNS = WINDOW_NAMES.map(limitColumn);
-const OPTIONAL = [...LIMIT_COLUMNS, "expires"] as const;
+const OPTIONAL = [...LIMIT_COLUMNS, "expires", "ref", "note"] as const;
 const COLUMNS: readonly string[] = [...REQUIRED, ...OPTIONAL];
 
 export const COLUMNS_TEXT = `${REQUIRED.join(", ")}; optional ${OPTIONAL.join(", ")}`;
 
 type Row = Partial<Record<(typeof REQUIRED | typeof OPTIONAL)[number], string>>;
 
-/** A key to make, the number of its line, and whether the file says when keys expire. */
-export type Line = NewKey & { number: number; saysExpiry: boolean };
+/** Of these, a file can say nothing: then a key is not compared with it. */
+export const SAID = ["expires", "ref", "note"] as const;
+
+/** A key to make, the number of its line, and the columns of SAID that the file has. */
+export type Line = NewKey & { number: number; says: (typeof SAID)[number][] };
 
 /** The keys of a file, and its problems, each with its line. Throws UsageError if the file can't be read as a table. */
 export async function readKeyFile(path: string): Promise<{ lines: Line[]; problems: string[] }> {
@@ -65,7 +68,7 @@ export async function readKeyFile(path: string): Promise<{ lines: Line[]; proble
     const earlier = numbers.get(folded);
     if (earlier === undefined) numbers.set(folded, number);
     else if (folded !== "") report(number, `line ${earlier} has the same name, compared without case`);
-    lines.push({ ...newKey, number, saysExpiry: row.expires !== undefined });
+    lines.push({ ...newKey, number, says: SAID.filter((name) => row[name] !== undefined) });
   }
   return { lines, problems };
 }
@@ -137,6 +140,8 @@ function readRow({ name = "", plan: typed = "", ...row }: Row, report: (problem:
   const plan = typed.toLowerCase();
   const limits = forEachWindow((each) => readIfSet(limitColumn(each), LIMITS[limitName(each)].parse));
   const expiresAtMs = readIfSet("expires", expiry) ?? null;
+  const ref = readIfSet("ref", REF.parse) ?? null;
+  const note = readIfSet("note", NOTE.parse) ?? null;
   const isOwn = PLANS_WITH_OWN_LIMITS.includes(plan);
   if (!PLANS.some((each) => each === plan))
     report(`plan ${quoted(typed)}: Allowed choices are ${PLANS.join(", ")}.`);
@@ -144,10 +149,11 @@ function readRow({ name = "", plan: typed = "", ...row }: Row, report: (problem:
     report(`${plan} has fixed limits: leave ${listOf(LIMIT_COLUMNS)} empty.`);
   else if (isOwn && !LIMIT_COLUMNS.every((column) => row[column]))
     report(`${plan} needs ${listOf(LIMIT_COLUMNS)}.`);
-  if (!hasAll(limits)) return { name, plan: plan as Plan, expiresAtMs };
+  const newKey = { name, plan: plan as Plan, expiresAtMs, ref, note };
+  if (!hasAll(limits)) return newKey;
   const problem = smallerLimit(limits);
   if (problem) report(`${limitColumn(problem.longer)} is smaller than ${limitColumn(problem.shorter)}.`);
-  return { name, plan: plan as Plan, expiresAtMs, limits };
+  return { ...newKey, limits };
 }
 
 function hasAll(limits: Record<WindowName, number | undefined>): limits is Limits {

@@ -111,26 +111,54 @@ export function loginName(): string {
   }
 }
 
-/** Parses the name of a key. Spreadsheets write the value of a formula, so a formula is a mistake. */
-export function keyName(text: string): string {
-  const name = recordedText(text);
-  if (name.startsWith("=")) throw new InvalidArgumentError("It looks like a formula.");
-  return name;
+/** Parses the name of a key. */
+export const keyName = (text: string) => notFormula(recordedText(text));
+
+/** Longer: notes that belong into another system; shorter: less than a sentence. */
+const MAX_NOTE_LENGTH = 200;
+export const NOTE = {
+  placeholder: "text",
+  description: `a text about the customer, up to ${MAX_NOTE_LENGTH} characters`,
+  parse: (text: string) => notFormula(recordedText(text, MAX_NOTE_LENGTH)),
+} as const;
+
+/** As it stands in a table, no spreadsheet takes it for a formula. */
+export const REF = {
+  placeholder: "ref",
+  description: "the customer's ID in a system of yours, such as cus_4711",
+  parse: (text: string) => {
+    const ref = recordedText(text);
+    if (/^[0-9A-Za-z][!-~]{0,63}$/.test(ref)) return ref;
+    throw new InvalidArgumentError(
+      "It must be 1 to 64 visible ASCII characters, and begin with a letter or a digit.",
+    );
+  },
+} as const;
+
+/** Parses a value, or null for the empty text. */
+export const orNone = <Value>(parse: (text: string) => Value) => {
+  return (text: string) => (text === "" ? null : parse(text));
+};
+
+/** Spreadsheets write the value of a formula, so a formula is a mistake. */
+function notFormula(text: string): string {
+  if (text.startsWith("=")) throw new InvalidArgumentError("It looks like a formula.");
+  return text;
 }
 
 /** Parses a text for the record of changes: who makes one, or why. Returns it without blanks around it. */
-export function recordedText(text: string): string {
+export function recordedText(text: string, maxLength = MAX_NAME_LENGTH): string {
   // commander takes the next word as the value, also if it is an option.
   if (text.startsWith("--")) throw new InvalidArgumentError("It looks like an option.");
   if (withoutSecrets(text) !== text) throw new InvalidArgumentError("It must not contain an API key.");
   const characters = [...text.trim()];
   const { length } = characters;
-  if (length < 1 || length > MAX_NAME_LENGTH || !text.isWellFormed())
+  if (length < 1 || length > maxLength || !text.isWellFormed())
     throw new InvalidArgumentError(
-      `It must be 1 to ${MAX_NAME_LENGTH} characters, not counting blanks around them.`,
+      `It must be 1 to ${maxLength} characters, not counting blanks around them.`,
     );
   const trimmed = characters.join("");
-  const shown = [...printable(trimmed)];
+  const shown = [...printable(trimmed, maxLength)];
   const hidden = characters.find((character, index) => character !== shown[index])?.codePointAt(0);
   if (hidden === undefined) return trimmed;
   const code = hidden.toString(16).toUpperCase().padStart(4, "0");

@@ -49,12 +49,14 @@ export function keyJson(key: ListedKey) {
   };
 }
 
-/** The output of `list`. */
+/** The output of `list`. Refs have a column if one of the keys has a ref. */
 export function keyTable(keys: ListedKey[]): string {
-  const header = "ID/NAME/PLAN/KEY/EXPIRES/STATE/BANS".split("/");
-  const rows = keys.map(({ id, name, plan, limits, lastFour, expiresAtMs, ...key }) => [
+  const hasRefs = keys.some(({ ref }) => ref !== null);
+  const header = ["ID", "NAME", ...(hasRefs ? ["REF"] : []), ..."PLAN/KEY/EXPIRES/STATE/BANS".split("/")];
+  const rows = keys.map(({ id, name, ref, plan, limits, lastFour, expiresAtMs, ...key }) => [
     id,
     printable(name),
+    ...(hasRefs ? [printable(ref ?? "")] : []),
     `${plan} ${limits === undefined ? "without limits" : shortLimitsText(limits)}`,
     lastFour,
     expiresAtMs === null ? "never" : formatTime(expiresAtMs).replace("T00:00:00Z", ""),

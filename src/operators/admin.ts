@@ -6,7 +6,6 @@
 
 import { DatabaseFull, write } from "../d1/statements.ts";
 import { MAX_REPLACED_SECRETS, stateOf } from "../keys/key.ts";
-import type { Limits, Plan } from "../keys/plans.ts";
 import { newKeyId, newSecret } from "../keys/secret.ts";
 import { sha256 } from "../lib/sha256.ts";
 import {
@@ -16,6 +15,7 @@ import {
   type KeyChange,
   type Kind,
   lastFourOf,
+  type NewKey,
   NOT_ENDED,
   NOT_REVOKED,
   type OperatorChange,
@@ -32,14 +32,6 @@ export interface Operator {
   nowMs: number;
   /** The hash of the secret that was current when the operator confirmed: nothing is changed if another one has replaced it. */
   confirmedHash?: string;
-}
-
-/** `limits` are for plans whose keys have limits of their own; the expiry must be in the future. */
-export interface NewKey {
-  name: string;
-  plan: Plan;
-  expiresAtMs: number | null;
-  limits?: Limits;
 }
 
 /** Secrets exist only in this value. */
@@ -61,10 +53,10 @@ export type Outcome<More = unknown> = (More & Accepted) | Refused;
 
 /** ?1: the keys as JSON, ?2: now. */
 const insertKeys = (unlessNamed: boolean) => `
-  INSERT INTO keys (id, name, folded_name, plan, limits, last_four, created_at_ms, bans_lifted_until_ms,
+  INSERT INTO keys (id, name, folded_name, ref, note, plan, limits, last_four, created_at_ms, bans_lifted_until_ms,
     expires_at_ms, hash)
-  SELECT value ->> 'id', value ->> 'name', value ->> 'folded', value ->> 'plan', value ->> 'limits',
-    value ->> 'lastFour', ?2, ?2, value ->> 'expiresAtMs', unhex(value ->> 'hash')
+  SELECT value ->> 'id', value ->> 'name', value ->> 'folded', value ->> 'ref', value ->> 'note', value ->> 'plan',
+    value ->> 'limits', value ->> 'lastFour', ?2, ?2, value ->> 'expiresAtMs', unhex(value ->> 'hash')
   FROM json_each(?1)
   ${unlessNamed ? "WHERE NOT EXISTS (SELECT 1 FROM keys WHERE folded_name = value ->> 'folded')" : ""}`;
 const CREATED = "created" satisfies KeyChange;
@@ -80,17 +72,20 @@ export async function createKeys(
   { unlessNamed = false } = {},
 ): Promise<CreatedKey[]> {
   const secrets = new Map<string, string>();
-  const rows = newKeys.map(({ name, plan, expiresAtMs, limits: own }) => {
+  const rows = newKeys.map((newKey) => {
+    const { name, plan, expiresAtMs, limits: own, ref = null, note = null } = newKey;
     const id = newKeyId();
     const secret = newSecret(id);
     secrets.set(id, secret);
     const limits = effectiveLimits(plan, own);
-    const created = creationText(plan, limits, expiresAtMs);
+    const created = creationText({ ...newKey, limits });
     const ofSecret = { lastFour: lastFourOf(secret), hash: sha256(secret) };
     return {
       id,
       name,
       folded: foldName(name),
+      ref,
+      note,
       plan,
       limits: ownLimits(plan, limits),
       expiresAtMs,
@@ -133,6 +128,10 @@ export const resumeKey = changer("resumed");
 /** Revokes a key with all its secrets, also an expired one: its client is then told that it was revoked. */
 export const revokeKey = changer("revoked");
 export const renameKey = changer("renamed");
+/** Sets or removes (null) the id of the customer in the operator's own system. */
+export const setRef = changer("ref");
+/** Sets or removes (null) the note. */
+export const setNote = changer("note");
 /** Moves the expiry of a key, also of an expired one, which is then active again. */
 export const setExpiry = changer("expiry");
 /** Changes the plan of a key. Its current usage stays counted. Throws if the plan needs limits of the key's own. */

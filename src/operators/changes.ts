@@ -68,6 +68,22 @@ export const KEY_CHANGES = {
     from: "name",
     to: (name) => name,
   }),
+  ref: kind<[ref: string | null]>({
+    where: NOT_REVOKED,
+    differs: "ref IS NOT ?4",
+    set: { ref: "?4" },
+    parameters: (_, ref) => [ref],
+    from: "ref",
+    to: (ref) => ref,
+  }),
+  note: kind<[note: string | null]>({
+    where: NOT_REVOKED,
+    differs: "note IS NOT ?4",
+    set: { note: "?4" },
+    parameters: (_, note) => [note],
+    from: "note",
+    to: (note) => note,
+  }),
   expiry: kind<[expiresAtMs: number | null]>({
     where: NOT_REVOKED,
     differs: "expires_at_ms IS NOT ?4",
@@ -152,6 +168,17 @@ export const KEY_CHANGES = {
   }),
 };
 
+/** `limits` are for plans whose keys have limits of their own; the expiry must be in the future. */
+export interface NewKey {
+  name: string;
+  plan: Plan;
+  expiresAtMs: number | null;
+  limits?: Limits;
+  /** The id of the customer in the operator's own system. */
+  ref?: string | null;
+  note?: string | null;
+}
+
 /** A change that operators make to an existing key. */
 export type OperatorChange = keyof typeof KEY_CHANGES;
 
@@ -165,9 +192,13 @@ export type KeyChange = OperatorChange | typeof CREATED | typeof BANNED;
 export const CHANGE_NAMES = [CREATED, ...(Object.keys(KEY_CHANGES) as OperatorChange[]), BANNED] as const;
 
 /** The recorded value of a creation. */
-export function creationText(plan: Plan, limits: Limits, expiresAtMs: number | null): string {
-  const expires = expiresAtMs === null ? "" : `, expires ${formatTime(expiresAtMs)}`;
-  return planText(plan, limits) + expires;
+export function creationText({ plan, limits, expiresAtMs, ref = null, note = null }: NewKey): string {
+  return [
+    planText(plan, limits),
+    ...(expiresAtMs === null ? [] : [`expires ${formatTime(expiresAtMs)}`]),
+    ...(ref === null ? [] : [`ref ${ref}`]),
+    ...(note === null ? [] : [`note ${note}`]),
+  ].join(", ");
 }
 
 export const lastFourOf = (secret: string) => secret.slice(-4);

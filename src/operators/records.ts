@@ -18,6 +18,9 @@ export const EXPIRING_DAYS = 30;
 /** A key as operators see it. They also see, and can change, a key without limits, which the Worker can't use. */
 interface ListedRecord extends Omit<KeyFields, "plan" | "limits"> {
   name: string;
+  /** The id of the customer in the operator's own system. */
+  ref: string | null;
+  note: string | null;
   /** Not always a Plan: a later version may have set it. */
   plan: string;
   /** Undefined as in limitsOfRow. */
@@ -63,7 +66,7 @@ const records = (some?: keyof typeof IDS) => `
     SELECT key_id, max(good_until_ms) AS ms FROM replaced_secrets
     WHERE good_until_ms > ?1 ${some ? `AND key_id IN ${IDS[some]}` : ""} GROUP BY key_id
   ), record AS (
-    SELECT ${KEY_COLUMNS}, name, folded_name AS foldedName, last_four AS lastFour, lower(hex(hash)) AS hash, created_at_ms AS createdAtMs, grace.ms AS graceUntilMs,
+    SELECT ${KEY_COLUMNS}, name, folded_name AS foldedName, ref, note, last_four AS lastFour, lower(hex(hash)) AS hash, created_at_ms AS createdAtMs, grace.ms AS graceUntilMs,
       ${SUSPENSION_REASON} AS suspensionReason,
       iif(ban.ms > max(?1, coalesce(bans_lifted_until_ms, 0)), ban.ms, NULL) AS bannedUntilMs, coalesce(bans, 0) AS bans
     FROM keys LEFT JOIN ban ON ban.key_id = id LEFT JOIN grace ON grace.key_id = id ${some ? `WHERE id IN ${IDS[some]}` : ""}
@@ -98,7 +101,7 @@ interface ListQuery {
   ids?: string[];
   /** Instead of ids: keys with one of these names. */
   names?: string[];
-  /** A part of the name (compared as foldName does) or of the id, or the last four characters of a secret, also a replaced one. */
+  /** A part of the name (compared as foldName does), of the ref (without case) or of the id, or the last four characters of a secret, also a replaced one. */
   search?: string | undefined;
   plan?: Plan | undefined;
   state?: ListState | undefined;
@@ -126,7 +129,7 @@ export function selectKeys(database: D1Database, nowMs: number, query: ListQuery
   const some = ids ? "ids" : names && "names";
   const sql = `${records(some)}
     SELECT *, concat_ws(' ', ${states.join(", ")}) AS states, count(*) OVER () AS total FROM record
-    WHERE (?3 IS NULL OR instr(foldedName, ?7) > 0 OR instr(id, ?3) > 0 OR lastFour = ?3
+    WHERE (?3 IS NULL OR instr(foldedName, ?7) > 0 OR instr(lower(ref), ?7) > 0 OR instr(id, ?3) > 0 OR lastFour = ?3
         OR id IN (SELECT key_id FROM replaced_secrets WHERE last_four = ?3))
       AND (?4 IS NULL OR plan = ?4) AND ${state === undefined ? "true" : STATES[state]} AND ${unused}
     ORDER BY ${ORDERS[sort]} LIMIT ?5 OFFSET ?6`;

@@ -13,7 +13,8 @@ import { createDatabases, migrate, openDatabases } from "../../scripts/cloudflar
 import { BATCH } from "../../scripts/commands/keys/create.ts";
 import { newKeyId } from "../../src/keys/secret.ts";
 import { sha256 } from "../../src/lib/sha256.ts";
-import { createKey, type NewKey, revokeKey, setExpiry } from "../../src/operators/admin.ts";
+import { createKey, revokeKey, setExpiry, setNote, setRef } from "../../src/operators/admin.ts";
+import type { NewKey } from "../../src/operators/changes.ts";
 import { runPetstore } from "../support/e2e/in-process.ts";
 import { emptyState, startPetstore } from "../support/e2e/petstore.ts";
 import { useAccount } from "../support/e2e/use-account.ts";
@@ -160,9 +161,13 @@ it("a result that is larger than a pipe is complete, also if the command fails",
 
 describe("./petstore keys create --from", () => {
   it("takes columns in any order, quotes, and what Excel writes; prints a line for each key", async () => {
-    const header = "\uFEFFplan,expires,name,per_day,per_minute\r";
+    const header = "\uFEFFplan,expires,name,per_day,per_minute,Note,REF\r";
     const path = await fileOf(
-      ['enterprise,2099-12-31,"Jo ""J"", Ltd.",1000,50\r', "pro,,Ann's shop,,\r", "\r"],
+      [
+        'enterprise,2099-12-31,"Jo ""J"", Ltd.",1000,50,"by invoice, late",C-7\r',
+        "pro,,Ann's shop,,,,\r",
+        "\r",
+      ],
       header,
     );
     const { exitCode, stdout, stderr } = await runPetstore(`keys create --from ${path} --by Maria --remote`);
@@ -176,7 +181,7 @@ describe("./petstore keys create --from", () => {
     expect(stdout.match(/pet_\w{50}/g)?.map(sha256)).toEqual([jo?.hash, ann?.hash]);
     expect(stderr).toContain("\nCreated 2 keys, which are shown only once. Lines skipped: 0.\n");
     const changes = await runPetstore(`keys log ${jo?.id} --json --remote`);
-    const to = "enterprise 50/minute 1000/day, expires 2099-12-31T00:00:00Z";
+    const to = "enterprise 50/minute 1000/day, expires 2099-12-31T00:00:00Z, ref C-7, note by invoice, late";
     expect(JSON.parse(changes.stdout)).toMatchObject([{ change: "created", to, by: "Maria" }]);
   });
 
@@ -319,6 +324,21 @@ describe("./petstore keys create --from", () => {
       `plan ${agreed.id} enterprise --per-minute 5 --per-day 60`,
       `expire ${used.id} 2099-12-31T00:00:00Z`,
     ]);
+    const customer = async (fields: string) =>
+      (
+        await runPetstore(
+          `keys create --from ${await fileOf([`twin,pro,${fields}`], "name,plan,ref,note")} --remote`,
+        )
+      ).stderr;
+    await setRef(database, twin.id, "C-1", operator());
+    await setNote(database, twin.id, "late", operator());
+    expect(await customer("C-1,late")).toContain("line 2 is there already");
+    expect(await customer("C-1,it's paid")).toContain(`: its note is "late", in the file "it's paid"\n`);
+    expect(await customer("C-1,it's paid")).toContain(
+      `: ./petstore keys note ${twin.id} 'it'\\''s paid' --remote\n`,
+    );
+    expect(await customer(",late")).toMatch(/: its ref is "C-1", in the file empty\n/);
+    expect(await customer(",late")).toContain(`: ./petstore keys ref ${twin.id} '' --remote\n`);
     // A file without the column says nothing about the expiry.
     await setExpiry(database, same.id, Date.now() + 86_400_000, operator());
     const again = await runPetstore(`keys create --from ${await fileOf(["müller,free"])} --remote`);

@@ -159,6 +159,8 @@ describe("./petstore keys create", () => {
     expect(rest).toEqual({
       id,
       name: "agreed",
+      ref: null,
+      note: null,
       plan: "enterprise",
       perMinute: 7,
       perDay: 1_000_000_000,
@@ -296,6 +298,23 @@ describe("./petstore keys list", () => {
       expect(await found(`--search ${query}`)).toContain("last");
   });
 
+  it("finds a key by a part of its ref in any case, and shows refs if a key has one", async () => {
+    const customer = ["--ref", "CRM:Rex-4711", "--note", "pays late\u0301, by invoice"];
+    const words = ["keys", "create", "--name", "~with a ref", "--plan", "free", ...customer, "--remote"];
+    const { stderr } = await runPetstore(words);
+    const [id = ""] = stderr.match(/key_\w{12}/) ?? [];
+    const { stdout } = await run("list --search rEX-47");
+    expect(stdout).toMatch(new RegExp(`^ID +NAME +REF +PLAN .*\\n${id} +~with a ref +CRM:Rex-4711 +free `));
+    expect((await run(`list --search ${last.id}`)).stdout).toMatch(/^ID +NAME +PLAN /);
+    const note = "pays late\u0301, by invoice";
+    expect(await json(`list --search ${id}`)).toMatchObject([{ ref: "CRM:Rex-4711", note }]);
+    const shown = (await run(`show ${id}`)).stdout;
+    expect(shown).toMatch(/\nRef +CRM:Rex-4711\nNote +pays late\u0301, by invoice\n/);
+    expect(await changesOf(id)).toEqual([
+      `created: null → free, ref CRM:Rex-4711, note ${note} (${userInfo().username})`,
+    ]);
+  });
+
   it("shows pages of the table, and keeps wide names in their column", async () => {
     const page = (number: number) => run(`list --search ~ --sort name --limit 9 --page ${number}`);
     const { stdout, stderr } = await page(1);
@@ -365,6 +384,10 @@ it("every change is recorded, with the values before and after, and who made it"
   await writeBans(id, 1);
   const COMMANDS = [
     ["rename ID Ann&Jo", "renamed: Ann's shop → Ann&Jo"],
+    ["ref ID C-1", "ref: null → C-1"],
+    ["ref ID ", "ref: C-1 → null"],
+    ["note ID invoice", "note: null → invoice"],
+    ["note ID late", "note: invoice → late"],
     ["plan ID enterprise --per-minute 7 --per-day 70", "plan: free → enterprise 7/minute 70/day"],
     ["plan ID pro", "plan: enterprise 7/minute 70/day → pro"],
     ["expire ID 2099-01-31", "expiry: never → 2099-01-31T00:00:00Z"],
@@ -397,11 +420,14 @@ it("every change is recorded, with the values before and after, and who made it"
 
 it("a command that changes nothing says so, records nothing, and is no failure, also for several keys", async () => {
   const { id } = await newKey("same", DAY_MS);
+  await run(`ref ${id} C-2`);
   const { expiresAt } = await json(`show ${id}`);
   await run(`plan ${id} enterprise --per-minute 5 --per-day 50`);
   const enterprise = "plan ID enterprise --per-minute 5 --per-day";
   const commands: [string, string][] = [
     ["rename ID same", "has this name already"],
+    ["ref ID C-2", "has this ref already"],
+    ["note ID ", "has no note already"],
     [`${enterprise} 50`, "is on the plan enterprise already, with these limits"],
     ["resume ID", "is not suspended"],
     ["end-grace ID", "has no replaced key that works"],
@@ -415,7 +441,7 @@ it("a command that changes nothing says so, records nothing, and is no failure, 
     ]);
     expect(stderr).toBe(`${id} ${already}.\n`);
     expect(await json(line.replace("ID", id))).toMatchObject({ id, isChanged: false });
-    if (!line.startsWith("rename")) {
+    if (!/^(rename|ref|note)/.test(line)) {
       const several = await runPiped(`${line.replace("ID", "-")} --yes`, id);
       expect([several.exitCode, several.stdout]).toEqual([0, stdout]);
       expect(several.stderr).toMatch(/\nChanged 0 of 1 key\. Unchanged: 1\.\n$/);

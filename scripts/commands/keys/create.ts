@@ -12,7 +12,17 @@ import { file } from "../../cloudflare/target.ts";
 import { requireNoRestore } from "../../cloudflare/time-travel.ts";
 import { type Context, printSecret, warnOfLimits, warnOfName, withKeys } from "../../keys/context.ts";
 import { COLUMNS_TEXT, type Line, readKeyFile } from "../../keys/key-file.ts";
-import { CHANGE, expiry, keyName, LIMITS, limitWords, PLAN, readLimits } from "../../keys/options.ts";
+import {
+  CHANGE,
+  expiry,
+  keyName,
+  LIMITS,
+  limitWords,
+  NOTE,
+  PLAN,
+  REF,
+  readLimits,
+} from "../../keys/options.ts";
 import {
   counted,
   keyOwner,
@@ -50,11 +60,13 @@ export default defineCommand({
       description: 'when the key ends: the beginning of a UTC day, a time, or "never" (default)',
       parse: (text: string) => ({ atMs: expiry(text) }),
     },
+    ref: REF,
+    note: NOTE,
     from: {
       placeholder: "file",
       parse: file,
       description: `a CSV file in UTF-8, with commas, semicolons or tabs between fields, and a header: ${COLUMNS_TEXT}`,
-      conflicts: ["name", "plan", ...LIMIT_NAMES, "expires", "json"],
+      conflicts: ["name", "plan", ...LIMIT_NAMES, "expires", "ref", "note", "json"],
     },
     ...CHANGE,
   },
@@ -64,7 +76,7 @@ export default defineCommand({
     "--from customers.csv > keys.csv",
   ],
   async handler(io, options) {
-    const { name, plan, expires, from } = options;
+    const { name, plan, expires, from, ref = null, note = null } = options;
     if (from !== undefined) {
       const lines = await checkedLines(io, from);
       return waitingForCalls(() =>
@@ -81,7 +93,8 @@ export default defineCommand({
       await requireNoRestore(context.database, context.where);
       warnOfLimits(io, limits);
       await warnOfName(context, name);
-      const newKey = { name, plan, expiresAtMs: expires?.atMs ?? null, ...(limits && { limits }) };
+      const expiresAtMs = expires?.atMs ?? null;
+      const newKey = { name, plan, expiresAtMs, ref, note, ...(limits && { limits }) };
       const { key, secret } = await createKey(context.database, newKey, context.operator);
       await printSecret(context, options, "Created", key, secret);
     });
@@ -174,9 +187,10 @@ async function createAll(context: Context, lines: Line[]): Promise<void> {
     throw new Error(`lines that differ from their keys, which stay as they are: ${different}`);
 }
 
-/** Of keys with the name of a line, the one that the line is compared with: if possible one that is the same. */
+/** Of keys with the name of a line, the one that the line is compared with: that with the fewest differences. */
 function bestMatch(keys: ListedKey[], line: Line): ListedKey | undefined {
-  return keys.find((key) => differencesOf(line, key).length === 0) ?? keys[0];
+  const compared = keys.map((key) => ({ key, count: differencesOf(line, key).length }));
+  return compared.sort((a, b) => a.count - b.count)[0]?.key;
 }
 
 interface Difference {
@@ -187,19 +201,21 @@ interface Difference {
 
 /** How a key differs from what its line says. */
 function differencesOf(line: Line, key: ListedKey): Difference[] {
-  const { name, plan, limits, expiresAtMs, saysExpiry } = line;
+  const { name, plan, limits, expiresAtMs, says } = line;
   const own = limitWords(limits);
   const end = timeOrNull(expiresAtMs) ?? "never";
   if (key.revokedAtMs !== null) {
     const expires = expiresAtMs === null ? [] : ["--expires", end];
+    const customer = [...(line.ref ? ["--ref", line.ref] : []), ...(line.note ? ["--note", line.note] : [])];
+    const words = ["--name", name, "--plan", plan, ...own, ...expires, ...customer];
     const text = "for good; its name is free for keys create, but a file makes no second key of a name";
-    return [{ text, change: ["keys create", "--name", name, "--plan", plan, ...own, ...expires] }];
+    return [{ text, change: ["keys create", ...words] }];
   }
   const isLimited =
     limits === undefined || WINDOW_NAMES.every((window) => limits[window] === key.limits?.[window]);
   const differences: Difference[] = [];
   // First, because nothing else of an expired key can be changed.
-  if (saysExpiry && key.expiresAtMs !== expiresAtMs)
+  if (says.includes("expires") && key.expiresAtMs !== expiresAtMs)
     differences.push({
       text: `it expires ${timeOrNull(key.expiresAtMs) ?? "never"}, in the file ${end}`,
       change: ["keys expire", key.id, end],
@@ -209,7 +225,17 @@ function differencesOf(line: Line, key: ListedKey): Difference[] {
       text: `its plan is ${planText(key.plan, key.limits)}, in the file ${planText(plan, limits)}`,
       change: ["keys plan", key.id, plan, ...own],
     });
+  for (const field of ["ref", "note"] as const)
+    if (says.includes(field) && key[field] !== line[field])
+      differences.push({
+        text: `its ${field} is ${shown(key[field])}, in the file ${shown(line[field])}`,
+        change: [`keys ${field}`, key.id, line[field] ?? ""],
+      });
   return differences;
+}
+
+function shown(text: string | null | undefined): string {
+  return text ? `"${printable(text)}"` : "empty";
 }
 
 function* chunks<Item>(all: Item[], size: number): Generator<Item[]> {

@@ -121,6 +121,8 @@ const FACTS: {
     "Plan",
     `${planText(key)}${limits ? `, since ${formatTime(limits.atMs)}` : ""}`,
   ],
+  ref: ({ key }) => ["Ref", printable(key.ref ?? "none")],
+  note: ({ key }) => ["Note", printable(key.note ?? "none")],
   bans: ({ key, ban }) => ["Ban", banText(key, ban)],
   lastFour: ({ key }) => ["Key", `ends in ${key.lastFour}`],
   createdAtMs: ({ key }) => ["Created", formatTime(key.createdAtMs)],

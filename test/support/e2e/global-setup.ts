@@ -9,7 +9,8 @@ import { json } from "node:stream/consumers";
 import type { TestProject } from "vitest/node";
 import { migrate } from "../../../scripts/cloudflare/database.ts";
 import { QUIET } from "../../../scripts/cloudflare/wrangler.ts";
-import { createKey, type NewKey } from "../../../src/operators/admin.ts";
+import { createKey } from "../../../src/operators/admin.ts";
+import type { NewKey } from "../../../src/operators/changes.ts";
 import { emptyState } from "./petstore.ts";
 
 declare module "vitest" {

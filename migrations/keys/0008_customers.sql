@@ -1,0 +1,3 @@
+-- What operators know of the customer of a key: its id in their own system, and a note. The Worker reads neither.
+ALTER TABLE keys ADD COLUMN ref TEXT CHECK (length(ref) BETWEEN 1 AND 64);
+ALTER TABLE keys ADD COLUMN note TEXT CHECK (length(note) BETWEEN 1 AND 200);

@@ -1,0 +1,25 @@
+// ./petstore keys ref: sets or removes the ref of a key.
+
+import { setRef } from "../../../src/operators/admin.ts";
+import { changeKeys } from "../../keys/change.ts";
+import { AN_ID, CHANGE, ID, orNone, REF } from "../../keys/options.ts";
+import { defineCommand } from "../../lib/command.ts";
+
+const VALUE = {
+  name: "ref",
+  description: `${REF.description}; "" removes it`,
+  parse: orNone(REF.parse),
+} as const;
+
+export default defineCommand({
+  arguments: [ID, VALUE],
+  options: CHANGE,
+  examples: [`${AN_ID} cus_4711`, `${AN_ID} ""`],
+  handler: (io, options, id, ref) =>
+    changeKeys(io, options, id, {
+      done: "Changed the ref of",
+      effect: (keys) => `This changes the ref of ${keys}.`,
+      already: () => (ref === null ? "has no ref already" : "has this ref already"),
+      make: (database, key, operator) => setRef(database, key.id, ref, operator),
+    }),
+});
