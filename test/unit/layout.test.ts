@@ -15,6 +15,7 @@ const ORDER = [
   "src/pets/**",
   "src/keys/usage/usage-route.ts",
   "src/keys/limiter.ts",
+  "src/keys/usage/demand.ts",
   "src/keys/usage/usage-body.ts",
   "src/keys/*.ts",
   "src/http/**",

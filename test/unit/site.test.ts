@@ -9,11 +9,12 @@ import {
   WINDOWS,
   type WindowName,
 } from "../../src/keys/plans.ts";
+import { markedDays } from "../../src/keys/usage/demand.ts";
 import type { UsageBody } from "../../src/keys/usage/usage-body.ts";
 import { MAX_LIMIT } from "../../src/limits/windows.ts";
 import { storedKey, storeKey } from "../../src/site/key.ts";
 import { errorText, formatInstant } from "../../src/site/text.ts";
-import { adviceOn, markedDays, totalsOf } from "../../src/site/usage/advice.ts";
+import { adviceOn, limitsOfWindows, totalsOf } from "../../src/site/usage/advice.ts";
 import { chartSvg, legend, tableOf } from "../../src/site/usage/chart.ts";
 import { gaugeFigures, stateTexts } from "../../src/site/usage/figures.ts";
 import { refusedBy } from "../support/key-record.ts";
@@ -173,7 +174,7 @@ describe("what a larger plan would have changed", () => {
       ),
       windows: windowsOf({ minute, day }),
     };
-    const marked = markedDays(usage);
+    const marked = markedDays(usage.days, limitsOfWindows(usage.windows));
     const totals: Record<string, string> = Object.fromEntries(totalsOf(marked));
     const titles = ["Limit per minute used up", "Limit per day used up", "Refused requests"];
     return {
@@ -316,7 +317,7 @@ describe("what a larger plan would have changed", () => {
       Math.floor(Date.parse(date) / 1000 / Math.max(86_400, WINDOWS[name]));
     const [first] = usage.days.map(windowOf);
     const expected = usage.days.map((day) => (windowOf(day) === first ? [name] : []));
-    const marked = markedDays(usage);
+    const marked = markedDays(usage.days, limitsOfWindows(usage.windows));
     expect(marked.map(({ usedUp }) => usedUp)).toEqual(expected);
     const count = expected.flat().length;
     expect(totalsOf(marked)).toContainEqual([

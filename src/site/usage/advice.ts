@@ -1,6 +1,5 @@
-// What the limits meant on the days of the usage page: when they were used up, how many requests they refused, and what a larger plan would
-// have changed. Past days are compared with the limits that the key and the plans have now. What a client that waits did not send is
-// unknown, so no text says that a plan would have been enough for it.
+// What the usage page says about the days of a key: how often a limit was used up, how many requests were refused, and what a larger plan
+// would have changed. No text says that a plan would have been enough for a client that waits.
 
 import {
   forEachWindow,
@@ -13,27 +12,19 @@ import {
   WINDOWS,
   type WindowName,
 } from "../../keys/plans.ts";
-import type { UsageBody, UsageDay } from "../../keys/usage/usage-body.ts";
+import {
+  exceeded,
+  type MarkedDay,
+  mostSent,
+  refusedOn,
+  sentOn,
+  smallestPlan,
+  sum,
+} from "../../keys/usage/demand.ts";
+import type { UsageBody } from "../../keys/usage/usage-body.ts";
 import { capitalize, formatNumber } from "../text.ts";
 
-/** A day, and the windows whose limit was used up on it. */
-export type MarkedDay = UsageDay & { usedUp: WindowName[] };
-
-type Usage = Pick<UsageBody, "days" | "windows">;
-
 const DAY_SECONDS = 86_400;
-
-export function markedDays({ days, windows }: Usage): MarkedDay[] {
-  return days.map((day, index) => {
-    const usedUp = WINDOW_NAMES.filter((name) => {
-      const used = day.busiest[name] ?? inLongWindow(name, days, index, ({ admitted }) => admitted);
-      // Requests that only other limits refused can be among the busiest ones, and have used up nothing.
-      const others = name in day.busiest && day.refusedBy[name] === 0 ? refusedOn(day) : 0;
-      return used - others >= windows[name].limit;
-    });
-    return { ...day, usedUp };
-  });
-}
 
 /** The totals of the days, each with its title. */
 export function totalsOf(days: MarkedDay[]): [title: string, total: string][] {
@@ -47,15 +38,13 @@ export function totalsOf(days: MarkedDay[]): [title: string, total: string][] {
 }
 
 /** What a larger plan, or spreading requests, would have changed: at most four sentences. */
-export function adviceOn(days: MarkedDay[], windows: Usage["windows"]): string {
+export function adviceOn(days: MarkedDay[], windows: UsageBody["windows"]): string {
   const hasRefusals = days.some((day) => refusedOn(day) > 0);
   const exhausted = days.flatMap(({ usedUp }) => usedUp);
   if (!hasRefusals && exhausted.length === 0)
     return "No limit was used up: a larger plan would have changed nothing.";
-  const limits = forEachWindow((name) => windows[name].limit);
-  const sent = forEachWindow((name) =>
-    Math.max(...days.map(({ busiest }, index) => busiest[name] ?? inLongWindow(name, days, index, sentOn))),
-  );
+  const limits = limitsOfWindows(windows);
+  const sent = mostSent(days);
   const burst = SHORT_WINDOWS.find((name) => exhausted.includes(name));
   const others = hasRefusals ? "A client that repeats refused requests may need less, one" : "A client";
   return [
@@ -65,14 +54,18 @@ export function adviceOn(days: MarkedDay[], windows: Usage["windows"]): string {
   ].join(" ");
 }
 
+export function limitsOfWindows(windows: UsageBody["windows"]): Limits {
+  return forEachWindow((name) => windows[name].limit);
+}
+
 /** Which limits would not have been used up: those of the key, those of the smallest plan, or none that is fixed. */
 function sufficientPlan(sent: Limits, limits: Limits): string {
   const outcome = "would have admitted these requests with no limit used up";
   if (exceeded(sent, limits).length === 0) return `The limits that the key has now ${outcome}.`;
-  for (const [name, each] of Object.entries(PLAN_LIMITS)) {
-    if (each !== undefined && exceeded(sent, each).length === 0)
-      return `The ${capitalize(name)} plan is the smallest that ${outcome}: ${limitsText(each, formatNumber)}.`;
-  }
+  const plan = smallestPlan(sent);
+  const ofPlan = plan && PLAN_LIMITS[plan];
+  if (ofPlan)
+    return `The ${capitalize(plan)} plan is the smallest that ${outcome}: ${limitsText(ofPlan, formatNumber)}.`;
   const own = PLANS_WITH_OWN_LIMITS.map(capitalize).join(" or ");
   return `No plan with fixed limits ${outcome}: up to ${limitsText(sent, formatNumber)}. The ${own} plan has limits as agreed.`;
 }
@@ -86,33 +79,4 @@ function spreading(burst: WindowName, sent: Limits, limits: Limits, most: number
   return long === undefined
     ? [`Without a larger plan, spreading requests over the day would have been enough: ${reason}.`]
     : [`Spreading requests over the day helps with the limit per ${burst}, not per ${long}: ${reason}.`];
-}
-
-/** The windows in which so many requests use up these limits. */
-function exceeded(sent: Limits, limits: Limits): WindowName[] {
-  return WINDOW_NAMES.filter((name) => sent[name] >= limits[name]);
-}
-
-/** The requests of a window that is no shorter than a day, on its days up to this one. Windows begin at multiples of their length. */
-function inLongWindow(name: WindowName, days: UsageDay[], index: number, of: (day: UsageDay) => number) {
-  const windowOf = (day: UsageDay | undefined) =>
-    Math.floor(Date.parse(day?.date ?? "") / 1000 / WINDOWS[name]);
-  return sum(
-    days
-      .slice(0, index + 1)
-      .filter((day) => windowOf(day) === windowOf(days[index]))
-      .map(of),
-  );
-}
-
-function refusedOn({ refusedBy }: UsageDay): number {
-  return sum(Object.values(refusedBy));
-}
-
-export function sum(values: number[]): number {
-  return values.reduce((total, value) => total + value, 0);
-}
-
-function sentOn(day: UsageDay): number {
-  return day.admitted + refusedOn(day);
 }

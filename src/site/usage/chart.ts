@@ -3,9 +3,9 @@
 // from the service, so it needs no escaping.
 
 import { SHORT_WINDOWS, WINDOW_NAMES } from "../../keys/plans.ts";
+import { type MarkedDay, sum } from "../../keys/usage/demand.ts";
 import type { UsageDay } from "../../keys/usage/usage-body.ts";
 import { formatNumber } from "../text.ts";
-import { type MarkedDay, sum } from "./advice.ts";
 
 const WIDTH = 640;
 const HEIGHT = 240;

@@ -2,10 +2,11 @@
 // the page shows the problem and keeps the last known data.
 
 import { HEADER } from "../../http/header-names.ts";
+import { markedDays } from "../../keys/usage/demand.ts";
 import type { UsageBody } from "../../keys/usage/usage-body.ts";
 import { problemWithKey, storedKey, storeKey } from "../key.ts";
 import { errorText, UNREACHABLE } from "../text.ts";
-import { adviceOn, markedDays, totalsOf } from "./advice.ts";
+import { adviceOn, limitsOfWindows, totalsOf } from "./advice.ts";
 import { chartSvg, legend, tableOf } from "./chart.ts";
 import { stateTexts } from "./figures.ts";
 import { drawGauges } from "./gauge.ts";
@@ -150,7 +151,7 @@ function draw(usage: UsageBody, nowMs: number): void {
 
 /** What is unchanged is not redrawn, so that tooltips stay open. */
 function drawDays(usage: UsageBody): void {
-  const days = markedDays(usage);
+  const days = markedDays(usage.days, limitsOfWindows(usage.windows));
   const advice = adviceOn(days, usage.windows);
   const latest = JSON.stringify([days, advice]);
   if (latest === drawnDays) return;
