@@ -1,11 +1,33 @@
 // ./petstore usage: what the keys did on the last days, or one key day by day.
 
-import { listDays, listUsage, USAGE_KEPT_DAYS, USAGE_ORDERS } from "../../src/operators/usage.ts";
-import { findKey, withKeys } from "../keys/context.ts";
+import { findKeyById } from "../../src/operators/records.ts";
+import {
+  type KeyDayUsage,
+  listDays,
+  listUsage,
+  readKeyDays,
+  USAGE_KEPT_DAYS,
+  USAGE_ORDERS,
+  withUsedUp,
+} from "../../src/operators/usage.ts";
+import { type Context, unknownKey, withKeys } from "../keys/context.ts";
 import { AN_ID, COMMON, ID, MANY } from "../keys/options.ts";
 import { defineCommand, integer } from "../lib/command.ts";
 import { UsageError } from "../lib/io.ts";
-import { AGE_NOTE, daysTable, usageJson, usageTable, withSeparators } from "../usage/text.ts";
+import { printJsonPages, printPages } from "../lib/pages.ts";
+import {
+  AGE_NOTE,
+  csvRows,
+  csvTable,
+  daysTable,
+  KEY_DAY_COLUMNS,
+  keyDaysTable,
+  MARKED_DAY_COLUMNS,
+  USAGE_COLUMNS,
+  usageJson,
+  usageTable,
+  withSeparators,
+} from "../usage/text.ts";
 
 const SHOWN_DAYS = 7;
 /** Fits on a screen. */
@@ -13,7 +35,7 @@ const SHOWN_KEYS = 20;
 
 export default defineCommand({
   description:
-    "Shows the requests of each key that was used on the last days, the busiest first; with an ID, those of one key on each day. SHARE is the largest share of its limit per day, as it is now, that a key used on one of these days. Requests during a ban are not counted. Each preview counts for itself: with --preview, a count is the sum of all previews, and SHARE is that of one.",
+    "Shows the requests of each key that was used on the last days, the busiest first; with an ID, those of one key on each day. All is measured by the limits that a key has now. A day counts as at a limit if that was used up, whether or not it refused a request. SHARE is the largest share of the limit per day on one of the days. ENOUGH is the key's plan if its limits were not used up, else the smallest plan whose limits these requests would not have used up: a client that waits may need a larger one, because what it did not send is not counted. Requests during a ban are not counted. Each preview counts for itself: with --preview, a count is the sum of all previews, and what is compared with a limit is that of one.",
   arguments: [{ ...ID, description: "the key's public ID; without it, all keys", isOptional: true }],
   options: {
     days: {
@@ -24,35 +46,56 @@ export default defineCommand({
     },
     top: {
       placeholder: "n",
-      description: `how many keys (default: ${SHOWN_KEYS}; all with --json)`,
+      description: `how many keys (default: ${SHOWN_KEYS}; all with --json and --csv)`,
       parse: MANY,
     },
     sort: { placeholder: "order", description: "the order (default: admitted)", choices: USAGE_ORDERS },
+    daily: {
+      description: "each day of each key that was used, in the order of days",
+      conflicts: ["top", "sort"],
+    },
+    csv: { description: "print lines of CSV, with a header", conflicts: ["json"] },
     ...COMMON,
   },
-  examples: ["", "--days 30 --sort refused --remote", `${AN_ID} --days 30`],
+  examples: ["", "--days 30 --sort at-limit --remote", "--daily --days 400 --csv", `${AN_ID} --days 30`],
   async handler(io, options, id) {
-    const { days, json, sort = "admitted" } = options;
-    if (id !== undefined && (options.top ?? options.sort) !== undefined)
-      throw new UsageError("--top and --sort are for all keys: leave out the ID, or them");
+    const { days, json, csv, daily, sort = "admitted" } = options;
+    if (id !== undefined && (options.top ?? options.sort ?? daily) !== undefined)
+      throw new UsageError("--top, --sort and --daily are for all keys: leave out the ID, or them");
     await withKeys(io, options, async (context) => {
-      const { database, operator } = context;
+      const { database, operator, where } = context;
+      if (daily) return printDaily(context, readKeyDays(database, operator.nowMs, days), options);
       if (id !== undefined) {
-        const used = await listDays(database, id, operator.nowMs, days);
+        const key = await findKeyById(database, id, operator.nowMs);
+        const used = withUsedUp(await listDays(database, id, operator.nowMs, days), key?.limits);
         // A key that does not exist may have been deleted: its rows stay.
-        if (!used.some((day) => day.lastAdmittedMs ?? day.lastRefusedMs)) await findKey(context, id);
+        if (!key && !used.some((day) => day.lastAdmittedMs ?? day.lastRefusedMs)) throw unknownKey(id, where);
         if (json) return io.printJson(used.map(usageJson));
+        if (csv) return io.print(csvTable(MARKED_DAY_COLUMNS, used));
         io.print(daysTable(used));
         return io.note(AGE_NOTE);
       }
-      const limit = options.top ?? (json ? -1 : SHOWN_KEYS);
+      const limit = options.top ?? (json || csv ? -1 : SHOWN_KEYS);
       const { keys, total } = await listUsage(database, operator.nowMs, { days, sort, limit });
       const more = total - keys.length;
       if (more > 0) io.report(`Keys that are not shown: ${withSeparators(more)}. --top ${total} shows all.`);
       if (json) return io.printJson(keys.map(usageJson));
+      if (csv) return io.print(csvTable(USAGE_COLUMNS, keys));
       if (keys.length === 0) return io.note(`No key was used. ${AGE_NOTE}`);
       io.print(usageTable(keys));
       io.note(AGE_NOTE);
     });
   },
 });
+
+/** Prints the days of all keys as they are read. */
+async function printDaily(
+  { io }: Context,
+  pages: AsyncIterable<KeyDayUsage[]>,
+  { json, csv }: { json?: true | undefined; csv?: true | undefined },
+) {
+  if (json) return void (await printJsonPages(io, pages, usageJson));
+  if (csv) io.print(csvTable(KEY_DAY_COLUMNS, []));
+  const shown = await printPages(io, pages, csv ? (page) => csvRows(KEY_DAY_COLUMNS, page) : keyDaysTable);
+  if (!csv) io.note(shown === 0 ? `No key was used. ${AGE_NOTE}` : AGE_NOTE);
+}

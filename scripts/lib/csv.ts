@@ -68,7 +68,13 @@ function lineParser(separator: string) {
   };
 }
 
-/** A line, without its end. */
-export function csvLine(fields: string[]): string {
-  return fields.map((field) => (/[",\r\n]/.test(field) ? `"${field.replaceAll('"', '""')}"` : field)).join();
+/** A text that a spreadsheet would take for a formula. */
+const FORMULA = /^[=+\-@\t\r]/;
+
+/** A line, without its end. Null is an empty field. A text that looks like a formula gets an apostrophe, as OWASP recommends. */
+export function csvLine(fields: (string | number | null)[]): string {
+  const texts = fields.map((field) =>
+    typeof field === "string" && FORMULA.test(field) ? `'${field}` : `${field ?? ""}`,
+  );
+  return texts.map((text) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text)).join();
 }

@@ -1,9 +1,10 @@
-// The usage of keys as the command line shows it, as text in plain characters without colours, and as JSON.
+// The usage of keys as the command line shows it, as text in plain characters without colours, as JSON, and as CSV.
 
-import { WINDOW_NAMES } from "../../src/keys/plans.ts";
+import { SHORT_WINDOWS, shortLimitsText, WINDOW_NAMES } from "../../src/keys/plans.ts";
 import { USAGE_EVERY_MS } from "../../src/limits/index.ts";
-import type { DayUsage, KeyUsage, Requests } from "../../src/operators/usage.ts";
+import type { KeyDayUsage, KeyUsage, MarkedDayUsage, Requests } from "../../src/operators/usage.ts";
 import { printable, timeOrNull } from "../keys/text.ts";
+import { csvLine } from "../lib/csv.ts";
 import { tableText } from "../lib/table.ts";
 
 /** For people: the objects of the keys write their counts by an alarm. */
@@ -24,36 +25,121 @@ const TITLES = PARTS.map(({ title }) => title);
 
 /** A line for each key. */
 export function usageTable(keys: KeyUsage[]): string {
-  const header = ["ID", "NAME", "PLAN", ...TITLES, "SHARE", "LAST USED"];
+  const busiest = SHORT_WINDOWS.map((name) => `BUSIEST ${name.toUpperCase()}`);
+  const atLimit = WINDOW_NAMES.map(
+    (name, index) => `${index === 0 ? "DAYS AT " : ""}LIMIT/${name.toUpperCase()}`,
+  );
+  const numbers = [...TITLES, ...busiest, ...atLimit, "SHARE"];
+  const header = ["ID", "NAME", "PLAN", ...numbers, "ENOUGH", "LAST USED"];
   const rows = keys.map((used) => {
-    const { id, name, plan, share, lastAdmittedMs, lastRefusedMs } = used;
+    const { id, name, plan, limits, share, daysAtLimit, enough } = used;
     return [
       id,
       printable(name ?? "-"),
-      plan ?? "-",
+      `${printable(plan ?? "-")}${limits === null ? "" : ` ${shortLimitsText(limits)}`}`,
       ...PARTS.map(({ of }) => withSeparators(of(used))),
-      share === null ? "-" : share.toLocaleString("en", { style: "percent", maximumFractionDigits: 1 }),
-      timeOrNull(Math.max(lastAdmittedMs ?? 0, lastRefusedMs ?? 0) || null) ?? "-",
+      ...SHORT_WINDOWS.map((window) => withSeparators(used.busiest[window] ?? 0)),
+      ...WINDOW_NAMES.map((window) => `${daysAtLimit[window]}`),
+      share === null ? "-" : percent(share),
+      enough ?? "-",
+      timeOrNull(lastUsedMs(used)) ?? "-",
     ];
   });
   return tableText(
     [header, ...rows],
-    [...PARTS, "share"].map((_, index) => 3 + index),
+    numbers.map((_, index) => 3 + index),
   );
 }
 
-/** A line for each day, with its counts and a bar, scaled to the busiest day. */
-export function daysTable(days: DayUsage[]): string {
+/** A line for each day of each key. */
+export function keyDaysTable(days: KeyDayUsage[]): string {
+  const header = ["DATE", "ID", "NAME", "PLAN", ...TITLES];
+  const rows = days.map((day) => [
+    ...[day.date, day.id, printable(day.name ?? "-"), printable(day.plan ?? "-")],
+    ...PARTS.map(({ of }) => withSeparators(of(day))),
+  ]);
+  return tableText(
+    [header, ...rows],
+    PARTS.map((_, index) => 4 + index),
+  );
+}
+
+/** When a request last arrived. */
+export function lastUsedMs({ lastAdmittedMs, lastRefusedMs }: Requests): number | null {
+  return Math.max(lastAdmittedMs ?? 0, lastRefusedMs ?? 0) || null;
+}
+
+type Cell = string | number | null;
+
+/** Columns of a report as CSV: the name of each, and its cell. */
+type Columns<Row> = [name: string, of: (row: Row) => Cell][];
+
+const WHO: Columns<{ id: string; name: string | null; ref: string | null; plan: string | null }> = [
+  ["id", ({ id }) => id],
+  ["name", ({ name }) => name],
+  ["ref", ({ ref }) => ref],
+  ["plan", ({ plan }) => plan],
+];
+
+const COUNTED: Columns<Requests> = [
+  ["admitted", ({ admitted }) => admitted],
+  ...WINDOW_NAMES.map((name): Columns<Requests>[number] => [
+    `refused_by_${name}`,
+    ({ refusedBy }) => refusedBy[name],
+  ]),
+  ...SHORT_WINDOWS.map((name): Columns<Requests>[number] => [
+    `busiest_${name}`,
+    ({ busiest }) => busiest[name] ?? null,
+  ]),
+];
+
+export const USAGE_COLUMNS: Columns<KeyUsage> = [
+  ...WHO,
+  ...WINDOW_NAMES.map((name): Columns<KeyUsage>[number] => [
+    `per_${name}`,
+    ({ limits }) => limits?.[name] ?? null,
+  ]),
+  ...COUNTED,
+  ...WINDOW_NAMES.map((name): Columns<KeyUsage>[number] => [
+    `days_at_limit_per_${name}`,
+    ({ daysAtLimit }) => daysAtLimit[name],
+  ]),
+  ["share_of_day", ({ share }) => share],
+  ["enough", ({ enough }) => enough],
+  ["last_used", (used) => timeOrNull(lastUsedMs(used))],
+];
+
+export const DAY_COLUMNS: Columns<Requests & { date: string }> = [["date", ({ date }) => date], ...COUNTED];
+export const MARKED_DAY_COLUMNS: Columns<MarkedDayUsage> = [
+  ...DAY_COLUMNS,
+  ["used_up", ({ usedUp }) => usedUp.join(" ")],
+];
+export const KEY_DAY_COLUMNS: Columns<KeyDayUsage> = [["date", ({ date }) => date], ...WHO, ...COUNTED];
+
+/** With a header. */
+export function csvTable<Row>(columns: Columns<Row>, rows: Row[]): string {
+  const header = csvLine(columns.map(([name]) => name));
+  return rows.length === 0 ? header : `${header}\n${csvRows(columns, rows)}`;
+}
+
+/** Rows as CSV: each a line, whatever characters it has. */
+export function csvRows<Row>(columns: Columns<Row>, rows: Row[]): string {
+  const textOf = (cell: Cell) => (typeof cell === "string" ? printable(cell) : cell);
+  return rows.map((row) => csvLine(columns.map(([, of]) => textOf(of(row))))).join("\n");
+}
+
+/** A line for each day, with its counts, a bar that is scaled to the busiest day, and the limits that were used up. */
+export function daysTable(days: MarkedDayUsage[]): string {
   // A correction can make a count negative.
-  const countsOf = (day: DayUsage) => PARTS.map(({ of }) => Math.max(0, of(day)));
+  const countsOf = (day: MarkedDayUsage) => PARTS.map(({ of }) => Math.max(0, of(day)));
   const max = Math.max(1, ...days.map((day) => countsOf(day).reduce((sum, count) => sum + count)));
   const rows = days.map((day) => {
     // Rounded up, so that small counts are visible.
     const bars = countsOf(day).map((count) => Math.ceil((count / max) * BAR_LENGTH));
     const bar = PARTS.map(({ mark }, index) => mark.repeat(bars[index] ?? 0)).join("");
-    return [day.date, ...PARTS.map(({ of }) => withSeparators(of(day))), bar];
+    return [day.date, ...PARTS.map(({ of }) => withSeparators(of(day))), day.usedUp.join(", "), bar];
   });
-  const header = ["DATE", ...PARTS.map(({ title, mark }) => `${title} ${mark}`), ""];
+  const header = ["DATE", ...PARTS.map(({ title, mark }) => `${title} ${mark}`), "USED UP", ""];
   return tableText(
     [header, ...rows],
     PARTS.map((_, index) => 1 + index),
@@ -71,6 +157,11 @@ export function usageJson<Used extends Pick<Requests, "lastAdmittedMs" | "lastRe
     lastAdmittedAt: timeOrNull(lastAdmittedMs),
     lastRefusedAt: timeOrNull(lastRefusedMs),
   };
+}
+
+/** `12.3%` */
+export function percent(share: number): string {
+  return share.toLocaleString("en", { style: "percent", maximumFractionDigits: 1 });
 }
 
 /** `1,000` */

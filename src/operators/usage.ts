@@ -3,7 +3,18 @@
 
 import { deleteInSteps } from "../d1/delete-in-steps.ts";
 import { read, writeIdempotent } from "../d1/statements.ts";
-import { PLAN_LIMITS, SHORT_WINDOWS, WINDOW_NAMES, type WindowName } from "../keys/plans.ts";
+import {
+  forEachWindow,
+  type Limits,
+  PLAN_LIMITS,
+  PLANS_WITH_OWN_LIMITS,
+  SHORT_WINDOWS,
+  WINDOW_NAMES,
+  WINDOWS,
+  type WindowName,
+} from "../keys/plans.ts";
+import { limitsOfRow } from "../keys/store.ts";
+import { exceeded, markedDays, smallestPlan } from "../keys/usage/demand.ts";
 import { formatDate } from "../lib/rfc3339.ts";
 import { DAY_MS } from "../limits/index.ts";
 import { readByName } from "./names.ts";
@@ -16,6 +27,9 @@ const ALERTS = [80, 100] as const;
 /** How long after its end a day has alerts. Longer: after a change of plan, alerts by a limit that the day did not have; shorter: late rows have none. */
 const ALERTED_LATE_MS = 3_600_000;
 
+/** Rows that are read at once: few enough for one answer of D1, however long names are. */
+const KEY_DAYS_AT_ONCE = 5_000;
+
 /** Requests in a time. A correction can make a count negative. */
 export interface Requests {
   admitted: number;
@@ -27,15 +41,32 @@ export interface Requests {
   lastRefusedMs: number | null;
 }
 
-/** Name and plan are null if the key does not exist. `share` is null for a key without a limit per day. */
-export interface KeyUsage extends Requests {
+/** What is known of a key: null if it does not exist. */
+interface UsedKey {
   id: string;
   name: string | null;
+  ref: string | null;
   plan: string | null;
+}
+
+export interface KeyUsage extends Requests, UsedKey {
+  /** Those that the key has now; null if it has none. */
+  limits: Limits | null;
+  /** The largest share of the limit per day that the key used on one of the days; null without such a limit. */
   share: number | null;
+  /** On how many days the limit of a window was used up. */
+  daysAtLimit: Record<WindowName, number>;
+  /** The key's plan if these requests did not use up its limits; else the smallest whose limits they would not have; null without limits. */
+  enough: string | null;
 }
 
 export type DayUsage = Requests & { date: string };
+
+/** `usedUp`: the windows whose limit, as it is now, was used up. */
+export type MarkedDayUsage = DayUsage & { usedUp: WindowName[] };
+
+/** The requests of one key on one day. */
+export type KeyDayUsage = DayUsage & UsedKey;
 
 /** SQL of a JSON object by window. */
 const byWindow = (names: WindowName[], sql: (name: WindowName) => string) =>
@@ -46,15 +77,34 @@ const REQUESTS = `
   total(admitted) AS admitted, ${WINDOW_NAMES.map(refusedBy).join(" + ")} AS refused, ${byWindow(WINDOW_NAMES, refusedBy)} AS refusedBy,
   ${byWindow(SHORT_WINDOWS, (name) => `max(busiest ->> '${name}')`)} AS busiest, max(last_admitted_ms) AS lastAdmittedMs, max(last_refused_ms) AS lastRefusedMs`;
 
-/** The limit per day that the key has now. */
-const DAY_LIMIT = `CASE plan ${Object.entries(PLAN_LIMITS)
-  .map(([plan, limits]) => `WHEN '${plan}' THEN ${limits?.day ?? "limits ->> 'day'"}`)
-  .join(" ")} END`;
+/** The limit that the key has now. */
+const limitOf = (name: WindowName) =>
+  `CASE plan ${Object.entries(PLAN_LIMITS)
+    .map(([plan, limits]) => `WHEN '${plan}' THEN ${limits?.[name] ?? `limits ->> '${name}'`}`)
+    .join(" ")} END`;
+
+const REFUSED = WINDOW_NAMES.map((name) => `ifnull(refused_by ->> '${name}', 0)`).join(" + ");
+
+/** The requests of a window that is no shorter than a day, up to the row's day. As `inLongWindow` of src/keys/usage/demand.ts. */
+const inLongWindow = (name: WindowName, requests: string) =>
+  WINDOWS[name] * 1000 === DAY_MS
+    ? requests
+    : `sum(${requests}) OVER (PARTITION BY key_id, object, unixepoch(day) / ${WINDOWS[name]} ORDER BY day)`;
+const isShort = (name: WindowName) => SHORT_WINDOWS.includes(name);
+/** The most requests that used up a window on the row's day. As `markedDays`. */
+const usedSql = (name: WindowName) =>
+  isShort(name)
+    ? `(busiest ->> '${name}') - iif(ifnull(refused_by ->> '${name}', 0) = 0, ${REFUSED}, 0)`
+    : inLongWindow(name, "admitted");
+/** The most requests that were sent in a window on the row's day. As `mostSent`. */
+const sentSql = (name: WindowName) =>
+  isShort(name) ? `busiest ->> '${name}'` : inLongWindow(name, `admitted + ${REFUSED}`);
 
 const ORDERS = {
   admitted: "admitted DESC",
   refused: "refused DESC",
   share: "share DESC",
+  "at-limit": "daysAtAnyLimit DESC, admitted DESC",
   "last-used": "max(ifnull(lastAdmittedMs, 0), ifnull(lastRefusedMs, 0)) DESC",
   name: "name IS NULL, folded_name, name",
 };
@@ -62,13 +112,30 @@ const ORDERS = {
 type UsageOrder = keyof typeof ORDERS;
 export const USAGE_ORDERS = Object.keys(ORDERS) as UsageOrder[];
 
-// Each preview has limits of its own, so a share is that of one row.
+const isAtLimit = (name: WindowName) => `used_${name} >= limit_${name}`;
+const daysWith = (condition: string) => `count(DISTINCT iif(${condition}, day, NULL))`;
+
+// Each preview has limits of its own, so shares and used-up limits are those of one row.
 const listUsed = (sort: UsageOrder) => `
-  WITH used AS (
-    SELECT key_id AS id, ${REQUESTS}, max(admitted) AS most FROM key_usage WHERE day BETWEEN ?1 AND ?2 GROUP BY key_id
+  WITH limited AS (
+    SELECT id AS key_id, ${WINDOW_NAMES.map((name) => `${limitOf(name)} AS limit_${name}`)} FROM keys
+  ), rows AS (
+    SELECT *, ${WINDOW_NAMES.map((name) => `${usedSql(name)} AS used_${name}, ${sentSql(name)} AS sent_${name}`)}
+    FROM key_usage WHERE day BETWEEN ?1 AND ?2
+  ), used AS (
+    SELECT key_id AS id, ${REQUESTS}, max(admitted) AS most,
+      ${byWindow(WINDOW_NAMES, (name) => `max(sent_${name})`)} AS sent,
+      ${byWindow(WINDOW_NAMES, (name) => daysWith(isAtLimit(name)))} AS daysAtLimit,
+      ${daysWith(WINDOW_NAMES.map(isAtLimit).join(" OR "))} AS daysAtAnyLimit
+    FROM rows LEFT JOIN limited USING (key_id) GROUP BY key_id
   )
-  SELECT id, name, plan, used.*, most * 1.0 / ${DAY_LIMIT} AS share, count(*) OVER () AS total
+  SELECT used.*, name, ref, plan, limits, most * 1.0 / ${limitOf("day")} AS share, count(*) OVER () AS total
   FROM used LEFT JOIN keys USING (id) ORDER BY ${ORDERS[sort]}, id LIMIT ?3`;
+
+/** Rows of previews together. */
+const SELECT_KEY_DAYS = `
+  SELECT day AS date, key_id AS id, name, ref, plan, ${REQUESTS} FROM key_usage LEFT JOIN keys ON keys.id = key_id
+  WHERE day <= ?1 AND (day, key_id) > (?2, ?3) GROUP BY day, key_id ORDER BY day, key_id LIMIT ?4`;
 
 const SELECT_DAYS = `
   SELECT value AS date, ${REQUESTS} FROM json_each(?2) LEFT JOIN key_usage ON day = value AND key_id = ?1 GROUP BY value ORDER BY value`;
@@ -88,7 +155,7 @@ const SELECT_UNUSED = `
 /** Days of which an alert is due. A key that was deleted has no limit. */
 const SELECT_ALERTS = `
   SELECT * FROM (
-    SELECT day, key_id AS keyId, object, admitted, alerted, (SELECT ${DAY_LIMIT} FROM keys WHERE id = key_id) AS "limit"
+    SELECT day, key_id AS keyId, object, admitted, alerted, (SELECT ${limitOf("day")} FROM keys WHERE id = key_id) AS "limit"
     FROM key_usage WHERE day >= ?1
   ) WHERE admitted * 100 >= ?2 * "limit" AND alerted < (CASE WHEN admitted >= "limit" THEN 100 ELSE ?2 END)`;
 
@@ -115,12 +182,56 @@ export async function listUsage(
   { days, sort, limit }: { days: number; sort: UsageOrder; limit: number },
 ) {
   const statement = database.prepare(listUsed(sort)).bind(dayOf(nowMs, days - 1), dayOf(nowMs), limit);
-  type Row = InJson<KeyUsage> & { most: number; total: number };
+  type Row = InJson<Requests & UsedKey & Pick<KeyUsage, "share">> &
+    Record<"sent" | "daysAtLimit", string> & { plan: string; limits: string | null; total: number };
   const { results } = await (sort === "name"
     ? readByName<Row>(database, statement)
     : read(() => statement.all<Row>()));
-  const keys = results.map(({ most: _, total: __, ...row }) => fromJson<KeyUsage>(row));
+  const keys = results.map((row): KeyUsage => {
+    const { id, name, ref, plan, share, sent, daysAtLimit } = row;
+    const limits = limitsOfRow(row) ?? null;
+    const enough = limits && enoughFor(JSON.parse(sent), limits, plan);
+    const { admitted, refusedBy, busiest, lastAdmittedMs, lastRefusedMs } = fromJson<Requests>(row);
+    const requests = { admitted, refusedBy, busiest, lastAdmittedMs, lastRefusedMs };
+    return { id, name, ref, plan, limits, ...requests, share, daysAtLimit: JSON.parse(daysAtLimit), enough };
+  });
   return { keys, total: results[0]?.total ?? 0 };
+}
+
+function enoughFor(sent: Limits, limits: Limits, plan: string): string | null {
+  if (exceeded(sent, limits).length === 0) return plan;
+  return smallestPlan(sent) ?? PLANS_WITH_OWN_LIMITS[0] ?? null;
+}
+
+/** Each day of each key that was used on the last days, in the order of days. Pages, none of them empty. */
+export async function* readKeyDays(
+  database: D1Database,
+  nowMs: number,
+  days: number,
+): AsyncGenerator<KeyDayUsage[]> {
+  const statement = database.prepare(SELECT_KEY_DAYS);
+  let after = [dayOf(nowMs, days), "~"];
+  for (;;) {
+    const page = statement.bind(dayOf(nowMs), ...after, KEY_DAYS_AT_ONCE);
+    const { results } = await read(() => page.all<InJson<KeyDayUsage>>());
+    if (results.length > 0) yield results.map((row) => fromJson<KeyDayUsage>(row));
+    const { date, id } = results.at(-1) ?? {};
+    if (results.length < KEY_DAYS_AT_ONCE || date === undefined || id === undefined) return;
+    after = [date, id];
+  }
+}
+
+/** Marks the days on which a key used up limits. A key that was deleted has none. */
+export function withUsedUp(days: DayUsage[], limits: Limits | undefined): MarkedDayUsage[] {
+  const marked = markedDays(
+    days.map(({ busiest, ...day }) => ({ ...day, busiest: zeroIfNull(busiest) })),
+    limits ?? forEachWindow(() => Number.POSITIVE_INFINITY),
+  );
+  return days.map((day, index) => ({ ...day, usedUp: marked[index]?.usedUp ?? [] }));
+}
+
+function zeroIfNull(counts: Record<string, number | null>): Record<string, number> {
+  return Object.fromEntries(Object.entries(counts).map(([name, count]) => [name, count ?? 0]));
 }
 
 /** The last days of a key up to today, the oldest first, also those without requests. */

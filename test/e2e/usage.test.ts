@@ -6,6 +6,7 @@ import { createDatabases, migrate } from "../../scripts/cloudflare/database.ts";
 import { formatTime } from "../../scripts/lib/time.ts";
 import { DAY_MS } from "../../src/limits/protocol.ts";
 import { createKey } from "../../src/operators/admin.ts";
+import type { KeyUsage } from "../../src/operators/usage.ts";
 import { runPetstore } from "../support/e2e/in-process.ts";
 import { emptyState } from "../support/e2e/petstore.ts";
 import { useAccount } from "../support/e2e/use-account.ts";
@@ -65,20 +66,94 @@ it("usage adds up the rows of each key on the last days, of all previews, the bu
   await use(database, jo, yesterday, [1_234, 0, 0]);
   const { stdout, stderr } = await run("usage --days 2");
   expect(stdout).toBe(
-    `ID                NAME  PLAN  ADMITTED  REFUSED BY MINUTE  BY DAY  SHARE  LAST USED
-${jo}  Jo    pro      1,234                  0       0  12.3%  ${yesterday}T00:00:01Z
-${ann}  Ann   free     1,000                  7       2    50%  ${today}T00:00:02Z
+    `ID                NAME  PLAN                      ADMITTED  REFUSED BY MINUTE  BY DAY  BUSIEST MINUTE  DAYS AT LIMIT/MINUTE  LIMIT/DAY  SHARE  ENOUGH      LAST USED
+${jo}  Jo    pro 300/minute 10000/day     1,234                  0       0           1,234                     1          0  12.3%  enterprise  ${yesterday}T00:00:01Z
+${ann}  Ann   free 60/minute 1000/day      1,000                  7       2             501                     2          0    50%  business    ${today}T00:00:02Z
 `,
   );
   expect(stderr).toBe(NOTE);
   expect(await json("usage --days 2 --sort share")).toEqual([
     {
-      ...{ id: ann, name: "Ann", plan: "free", share: 0.5 },
+      ...{ id: ann, name: "Ann", ref: null, plan: "free", limits: { minute: 60, day: 1_000 }, share: 0.5 },
       ...{ admitted: 1_000, refusedBy: { minute: 7, day: 2 }, busiest: { minute: 501 } },
+      ...{ daysAtLimit: { minute: 2, day: 0 }, enough: "business" },
       ...{ lastAdmittedAt: `${today}T00:00:01Z`, lastRefusedAt: `${today}T00:00:02Z` },
     },
     expect.objectContaining({ id: jo, share: 0.1234, lastRefusedAt: null }),
   ]);
+});
+
+it("the days at a limit, and the plan that is enough, are what the page /usage says of the same days", async () => {
+  const days = [today, yesterday, before];
+  const ids: string[] = [];
+  let count = 0;
+  for (const admitted of [0, 59, 999, 1_000, 10_000])
+    for (const [minute, day] of [
+      [0, 0],
+      [5, 0],
+      [0, 50],
+      [5, 50],
+    ] as const) {
+      const id = await newKey(`k${ids.length}`, ids.length % 2 === 0 ? "free" : "pro");
+      ids.push(id);
+      for (const busiest of [59, 60, 300].slice(0, 1 + (count++ % 3))) {
+        const date = days[[59, 60, 300].indexOf(busiest)] ?? "";
+        await use(database, id, date, [admitted, minute, day]);
+        const update = "UPDATE key_usage SET busiest = ?3 WHERE key_id = ?1 AND day = ?2";
+        await database
+          .prepare(update)
+          .bind(id, date, JSON.stringify({ minute: busiest }))
+          .run();
+      }
+    }
+  const keys = await json("usage --days 3 --sort at-limit");
+  expect(keys).toHaveLength(ids.length);
+  const ofPage = async (id: string) => {
+    const marked: { date: string; usedUp: string[]; busiest: { minute: number }; refusedBy: object }[] =
+      await json(`usage ${id} --days 3`);
+    return Object.fromEntries(
+      ["minute", "day"].map((name) => [name, marked.filter(({ usedUp }) => usedUp.includes(name)).length]),
+    );
+  };
+  for (const { id, daysAtLimit } of keys) expect([id, daysAtLimit]).toEqual([id, await ofPage(id)]);
+  const atLimit = keys.map(({ daysAtLimit: { minute, day } }: KeyUsage) => Math.max(minute, day));
+  // Each count of days occurs, and the keys with most come first.
+  expect(new Set(atLimit)).toEqual(new Set([3, 2, 1, 0]));
+  expect(atLimit).toEqual(atLimit.toSorted((a: number, b: number) => b - a));
+});
+
+it("usage --daily and --csv have all keys and all days in one call, and no formula", async () => {
+  const id = await newKey("+SUM(A1)", "pro");
+  await database.prepare("UPDATE keys SET ref = 'C-1' WHERE id = ?1").bind(id).run();
+  const deleted = "key_0123456789Ab";
+  await use(database, id, today, [299, 0, 0], "a");
+  await use(database, id, today, [2, 1, 0], "b");
+  await use(database, deleted, yesterday, [5, 0, 0]);
+  expect((await run("usage --daily --csv --days 2")).stdout).toBe(
+    `date,id,name,ref,plan,admitted,refused_by_minute,refused_by_day,busiest_minute
+${yesterday},${deleted},,,,5,0,0,5
+${today},${id},'+SUM(A1),C-1,pro,301,1,0,299
+`,
+  );
+  expect(await json("usage --daily --days 2")).toMatchObject([
+    { date: yesterday, id: deleted, name: null, plan: null, admitted: 5 },
+    { date: today, id, name: "+SUM(A1)", ref: "C-1", refusedBy: { minute: 1 }, busiest: { minute: 299 } },
+  ]);
+  expect(await json("usage --daily --days 1")).toHaveLength(1);
+  expect((await run("usage --daily")).stdout).toMatch(
+    new RegExp(
+      `^DATE .*\n${yesterday} +${deleted} +- +- +5 +0 +0\n${today} +${id} +\\+SUM\\(A1\\) +pro +301 +1 +0\n$`,
+    ),
+  );
+  expect((await run("usage --csv")).stdout).toBe(
+    `id,name,ref,plan,per_minute,per_day,admitted,refused_by_minute,refused_by_day,busiest_minute,days_at_limit_per_minute,days_at_limit_per_day,share_of_day,enough,last_used
+${id},'+SUM(A1),C-1,pro,300,10000,301,1,0,299,0,0,0.0299,pro,${today}T00:00:02Z
+${deleted},,,,,,5,0,0,5,0,0,,,${yesterday}T00:00:01Z
+`,
+  );
+  expect((await run(`usage ${id} --csv --days 1`)).stdout).toBe(
+    `date,admitted,refused_by_minute,refused_by_day,busiest_minute,used_up\n${today},301,1,0,299,\n`,
+  );
 });
 
 it("usage shows the first keys in the order that was asked for, and says how many more there are", async () => {
@@ -109,14 +184,14 @@ it("usage shows a key that was deleted, one on a plan that this version does not
   await use(database, corrected, today, [-20, 1, 0]);
   const [, ...lines] = (await run("usage")).stdout.trimEnd().split("\n");
   expect(lines.map((line) => line.split(/ {2,}/).slice(1, -1))).toEqual([
-    ["later", "of-later", "5", "0", "0", "-"],
-    ["-", "-", "3", "0", "0", "-"],
-    ["corrected", "free", "-20", "1", "0", "-2%"],
+    ["later", "of-later", "5", "0", "0", "5", "0", "0", "-", "-"],
+    ["-", "-", "3", "0", "0", "3", "0", "0", "-", "-"],
+    ["corrected", "free 60/minute 1000/day", "-20", "1", "0", "-19", "0", "0", "-2%", "free"],
   ]);
   expect((await run("usage key_0123456789Ab --days 1")).stdout).toContain(`${today}           3 `);
   const { exitCode, stdout } = await run(`usage ${corrected} --days 1`);
   // The bar has what was refused.
-  expect([exitCode, stdout]).toEqual([0, expect.stringMatching(/ -20 +1 +0 {2}-{20}\n$/)]);
+  expect([exitCode, stdout]).toEqual([0, expect.stringMatching(/ -20 +1 +0 {2} +-{20}\n$/)]);
 });
 
 it("keys list --unused has the keys that are older than so many days and had no request on them", async () => {
@@ -141,15 +216,21 @@ it("usage ID has a line for each day, also for those without requests, with a ba
   await use(database, id, today, [15, 4, 1]);
   await use(database, id, before, [1, 0, 0]);
   expect((await run(`usage ${id} --days 3`)).stdout).toBe(
-    `DATE        ADMITTED #  REFUSED BY MINUTE -  BY DAY x
-${before}           1                    0         0  #
+    `DATE        ADMITTED #  REFUSED BY MINUTE -  BY DAY x  USED UP
+${before}           1                    0         0           #
 ${yesterday}           0                    0         0
-${today}          15                    4         1  ${"#".repeat(15)}----x
+${today}          15                    4         1           ${"#".repeat(15)}----x
 `,
   );
   const [first, second] = await json(`usage ${id} --days 3`);
   const counts = { admitted: 0, refusedBy: { minute: 0, day: 0 }, busiest: { minute: null } };
-  expect(second).toEqual({ date: yesterday, ...counts, lastAdmittedAt: null, lastRefusedAt: null });
+  expect(second).toEqual({
+    date: yesterday,
+    ...counts,
+    usedUp: [],
+    lastAdmittedAt: null,
+    lastRefusedAt: null,
+  });
   expect(first).toMatchObject({ date: before, admitted: 1, lastAdmittedAt: `${before}T00:00:01Z` });
   expect(await run("usage key_000000000000")).toMatchObject({
     exitCode: 1,

@@ -1,12 +1,13 @@
 // ./petstore keys log: shows the changes of keys, the latest first.
 
 import { CHANGE_NAMES } from "../../../src/operators/changes.ts";
-import { type ChangeRecord, countChanges, readChanges } from "../../../src/operators/records.ts";
-import { type Context, findKey, withKeys } from "../../keys/context.ts";
+import { countChanges, readChanges } from "../../../src/operators/records.ts";
+import { findKey, withKeys } from "../../keys/context.ts";
 import { AN_ID, COMMON, ID, MANY, recordedText, time } from "../../keys/options.ts";
 import { changeJson, changeTable } from "../../keys/text.ts";
 import { defineCommand } from "../../lib/command.ts";
 import { UsageError } from "../../lib/io.ts";
+import { printJsonPages, printPages } from "../../lib/pages.ts";
 
 export default defineCommand({
   description:
@@ -32,35 +33,15 @@ export default defineCommand({
     const query = { id, sinceMs, untilMs, by, kind };
     await withKeys(io, options, async (context) => {
       const pages = readChanges(context.database, query, limit);
-      const shown = await (json ? printJson(context, pages) : printTable(context, pages, id === undefined));
+      const shown = await (json
+        ? printJsonPages(io, pages, changeJson)
+        : printPages(io, pages, (page) => changeTable(page, id === undefined)));
       // A key that does not exist may have been deleted: its changes stay.
       if (shown === 0 && id !== undefined) await findKey(context, id);
       if (shown === 0) io.note("No such changes are recorded.");
-      if (shown === 0 && json) io.printJson([]);
       if (shown !== limit) return;
       const total = await countChanges(context.database, query);
       if (total > shown) io.report(`These are the latest ${shown} of ${total} changes.`);
     });
   },
 });
-
-/** Prints pages as they are read, because all changes may be more than the memory holds. Returns the number of changes. */
-async function printJson({ io }: Context, pages: AsyncIterable<ChangeRecord[]>): Promise<number> {
-  let shown = 0;
-  for await (const page of pages) {
-    const texts = page.map((change) => JSON.stringify(changeJson(change)));
-    await io.write(`${shown === 0 ? "[" : ","}${texts}`);
-    shown += page.length;
-  }
-  if (shown > 0) io.print("]");
-  return shown;
-}
-
-async function printTable({ io }: Context, pages: AsyncIterable<ChangeRecord[]>, ofSeveral: boolean) {
-  let shown = 0;
-  for await (const page of pages) {
-    await io.write(`${changeTable(page, ofSeveral)}\n`);
-    shown += page.length;
-  }
-  return shown;
-}

@@ -10,7 +10,7 @@ import {
   type ListedKey,
   listChanges,
 } from "../../../src/operators/records.ts";
-import { type DayUsage, listDays, USAGE_KEPT_DAYS } from "../../../src/operators/usage.ts";
+import { type DayUsage, listDays, USAGE_KEPT_DAYS, withUsedUp } from "../../../src/operators/usage.ts";
 import { type Context, findKey, warnOfPlans, withKeys } from "../../keys/context.ts";
 import { AN_ID, COMMON, ID } from "../../keys/options.ts";
 import {
@@ -65,7 +65,10 @@ async function readDetails(context: Context, id: string, maxChanges: number | un
     limits: plan ?? created,
     ban: banned,
     suspension: isRecorded ? suspended : undefined,
-    days: sinceFirstUse(await listDays(database, id, operator.nowMs, USAGE_KEPT_DAYS)),
+    days: withUsedUp(
+      sinceFirstUse(await listDays(database, id, operator.nowMs, USAGE_KEPT_DAYS)),
+      key.limits,
+    ),
   };
 }
 
