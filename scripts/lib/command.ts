@@ -27,6 +27,8 @@ interface OptionSpec extends Parsed {
   /** commander takes null for a missing value. */
   readonly parse?: (text: string) => NonNullable<unknown>;
   readonly default?: unknown;
+  /** The text that stands for a value that was left out: then the option may be without one. */
+  readonly preset?: string;
   readonly isRequired?: true;
   readonly conflicts?: readonly string[];
 }
@@ -166,7 +168,9 @@ function argumentOf({ name, description, isOptional, isRest, parse, choices }: A
 
 function optionOf(name: string, { description, placeholder, parse, choices, ...spec }: OptionSpec): Option {
   const flag = flagOf(name);
-  const option = new Option(placeholder ? `${flag} <${placeholder}>` : flag, description);
+  const value = spec.preset === undefined ? `<${placeholder}>` : `[${placeholder}]`;
+  const option = new Option(placeholder ? `${flag} ${value}` : flag, description);
+  if (spec.preset !== undefined) option.preset(spec.preset);
   if (choices) option.choices(choices);
   if (parse) option.argParser(parse);
   if (spec.default !== undefined) option.default(spec.default);

@@ -105,13 +105,25 @@ interface ListQuery {
   search?: string | undefined;
   plan?: Plan | undefined;
   state?: ListState | undefined;
-  /** Only keys that exist for so many days, and had no request on them. */
-  unusedDays?: number | undefined;
+  /**
+   * Only keys that exist for so many days, and had no request on them; or ("ever") that had none since their secret was made, as far as is
+   * recorded: requests of the last minutes are not yet.
+   */
+  unused?: number | "ever" | undefined;
   sort?: keyof typeof ORDERS | undefined;
   /** -1 for all. */
   limit?: number | undefined;
   offset?: number | undefined;
 }
+
+const UNUSED_EVER = `id NOT IN (
+  SELECT used.key_id FROM (
+    SELECT key_id, max(max(ifnull(last_admitted_ms, 0), ifnull(last_refused_ms, 0))) AS ms FROM key_usage
+    WHERE key_id IN (SELECT id FROM record) GROUP BY key_id
+  ) AS used LEFT JOIN (
+    SELECT key_id, max(at_ms) AS ms FROM key_changes WHERE change = 'rotated' GROUP BY key_id
+  ) AS rotated USING (key_id)
+  WHERE rotated.ms IS NULL OR used.ms >= rotated.ms)`;
 
 /** The SQL of keys that were made before, and have not been used since. Usage is by day, so it begins with the next one. */
 function unusedSince(sinceMs: number): string {
@@ -119,12 +131,17 @@ function unusedSince(sinceMs: number): string {
   return `createdAtMs <= ${sinceMs} AND id NOT IN (${used})`;
 }
 
+function unusedSql(unused: ListQuery["unused"], nowMs: number): string {
+  if (unused === undefined) return "true";
+  return unused === "ever" ? UNUSED_EVER : unusedSince(nowMs - unused * DAY_MS);
+}
+
 type Selected = Row<ListedRecord> & { foldedName: string; states: string; total: number };
 
 /** A statement that selects a page of keys, with the states of each. Reads as of `nowMs`. */
 export function selectKeys(database: D1Database, nowMs: number, query: ListQuery): D1PreparedStatement {
   const { ids, names, search, plan = null, state, sort = "created", limit = -1, offset = 0 } = query;
-  const unused = query.unusedDays === undefined ? "true" : unusedSince(nowMs - query.unusedDays * DAY_MS);
+  const unused = unusedSql(query.unused, nowMs);
   const states = LIST_STATES.map((name) => `iif(${STATES[name]}, '${name}', NULL)`);
   const some = ids ? "ids" : names && "names";
   const sql = `${records(some)}

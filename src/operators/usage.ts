@@ -140,18 +140,6 @@ const SELECT_KEY_DAYS = `
 const SELECT_DAYS = `
   SELECT value AS date, ${REQUESTS} FROM json_each(?2) LEFT JOIN key_usage ON day = value AND key_id = ?1 GROUP BY value ORDER BY value`;
 
-const SELECT_UNUSED = `
-  WITH asked AS (SELECT id, created_at_ms FROM keys WHERE id IN (SELECT value FROM json_each(?1))), used AS (
-    SELECT key_id, max(max(ifnull(last_admitted_ms, 0), ifnull(last_refused_ms, 0))) AS ms FROM key_usage
-    WHERE day >= (SELECT date(min(created_at_ms) / 1000, 'unixepoch') FROM asked) AND key_id IN (SELECT id FROM asked)
-    GROUP BY key_id
-  ), rotated AS (
-    SELECT key_id, max(at_ms) AS ms FROM key_changes
-    WHERE key_id IN (SELECT id FROM asked) AND change = 'rotated' GROUP BY key_id
-  )
-  SELECT id FROM asked LEFT JOIN used ON used.key_id = id LEFT JOIN rotated ON rotated.key_id = id
-  WHERE used.ms IS NULL OR used.ms < rotated.ms`;
-
 /** Days of which an alert is due. A key that was deleted has no limit. */
 const SELECT_ALERTS = `
   SELECT * FROM (
@@ -245,13 +233,6 @@ export async function listDays(
   const statement = database.prepare(SELECT_DAYS).bind(id, JSON.stringify(dates));
   const { results } = await read(() => statement.all<InJson<DayUsage>>());
   return results.map((row) => fromJson<DayUsage>(row));
-}
-
-/** Of these keys, those without a recorded request since their secret was made. The last minutes are not recorded yet. */
-export async function findUnused(database: D1Database, ids: string[]): Promise<Set<string>> {
-  const statement = database.prepare(SELECT_UNUSED).bind(JSON.stringify(ids));
-  const { results } = await read(() => statement.all<{ id: string }>());
-  return new Set(results.map(({ id }) => id));
 }
 
 /**

@@ -91,7 +91,7 @@ it.each([
   ["smoke http://localhost:9 --key pet_x", "unknown option '--key'"],
   ["usage --days 401", "It must be an integer from 1 to 400"],
   ["usage --days 0x1", "It must be an integer from 1 to 400"],
-  ["usage --sort busiest", "Allowed choices are admitted, refused, share, last-used, name"],
+  ["usage --sort busiest", "Allowed choices are admitted, refused, share"],
   ["usage key_1", "It must be a public ID"],
   ["status --url localhost:8787", "It must be the URL of a service"],
   ["restore --remote --yes", "add --timestamp TIME or --bookmark B"],

@@ -194,7 +194,7 @@ it("usage shows a key that was deleted, one on a plan that this version does not
   expect([exitCode, stdout]).toEqual([0, expect.stringMatching(/ -20 +1 +0 {2} +-{20}\n$/)]);
 });
 
-it("keys list --unused has the keys that are older than so many days and had no request on them", async () => {
+it("keys list --unused has the keys that were never used, or had no request on so many days", async () => {
   const dayAgo = { by: "a test", nowMs: todayMs - 8 * DAY_MS };
   const old = async (name: string) => {
     return (await createKey(database, { name, plan: "free", expiresAtMs: null }, dayAgo)).key.id;
@@ -209,6 +209,21 @@ it("keys list --unused has the keys that are older than so many days and had no 
   expect([found.includes(unused), found.includes(used)]).toEqual([true, false]);
   expect((await json("keys list --unused 7 --search ~new")).length).toBe(0);
   expect(await ids("keys list --unused 1 --search used")).toEqual(expect.arrayContaining([used, unused]));
+  // Since the secret was made: a rotation makes another one.
+  const never = await old("never");
+  const named = async (name: string) => (await ids(`keys list --search ${name} --unused`)).includes(never);
+  expect([await named("never"), await ids("keys list --search used --unused")]).toEqual([true, []]);
+  await use(database, never, before, [0, 1, 0]);
+  expect(await named("never")).toBe(false);
+  await run(`keys rotate ${never} --yes`);
+  expect(await named("never")).toBe(true);
+  await use(database, never, today, [0, 0, 0]);
+  const later = "UPDATE key_usage SET last_admitted_ms = ?2 WHERE key_id = ?1 AND day = ?3";
+  await database
+    .prepare(later)
+    .bind(never, Date.now() + 1_000, today)
+    .run();
+  expect(await named("never")).toBe(false);
 });
 
 it("usage ID has a line for each day, also for those without requests, with a bar", async () => {

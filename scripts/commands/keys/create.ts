@@ -6,7 +6,6 @@ import { createKey, createKeys } from "../../../src/operators/admin.ts";
 import { planText } from "../../../src/operators/changes.ts";
 import { foldName } from "../../../src/operators/names.ts";
 import { type ListedKey, listKeys } from "../../../src/operators/records.ts";
-import { findUnused } from "../../../src/operators/usage.ts";
 import { waitingForCalls } from "../../cloudflare/account.ts";
 import { file } from "../../cloudflare/target.ts";
 import { requireNoRestore } from "../../cloudflare/time-travel.ts";
@@ -125,10 +124,9 @@ async function createAll(context: Context, lines: Line[]): Promise<void> {
       const key = bestMatch(usable, line) ?? all[0];
       return key ? [{ line, key, others: usable.filter((each) => each !== key) }] : [];
     });
-    const unused = await findUnused(
-      database,
-      named.map(({ key }) => key.id),
-    );
+    const ids = named.map(({ key }) => key.id);
+    const neverUsed = await listKeys(database, context.operator.nowMs, { ids, unused: "ever" });
+    const unused = new Set(neverUsed.keys.map(({ id }) => id));
     for (const { line, key, others } of named) {
       const differences = differencesOf(line, key);
       const state = key.states.includes("active") ? "" : `, ${stateText(key)}`;

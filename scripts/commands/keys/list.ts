@@ -11,6 +11,8 @@ import { keyJson, keyTable } from "../../keys/text.ts";
 import { defineCommand, integer } from "../../lib/command.ts";
 import { petstoreLine } from "../../lib/line.ts";
 
+const EVER = "ever";
+
 export default defineCommand({
   options: {
     search: {
@@ -27,8 +29,11 @@ export default defineCommand({
     },
     unused: {
       placeholder: "days",
-      description: "only keys without a request in so many days, and not newer",
-      parse: integer(1, USAGE_KEPT_DAYS),
+      description:
+        "only keys that were never used since their secret was made, or with DAYS, that exist for so many days and had no request on them",
+      preset: EVER,
+      parse: (text: string): number | typeof EVER =>
+        text === EVER ? EVER : integer(1, USAGE_KEPT_DAYS)(text),
     },
     sort: { placeholder: "order", description: "the order (default: created)", choices: LIST_ORDERS },
     limit: {
@@ -39,21 +44,21 @@ export default defineCommand({
     page: { placeholder: "n", description: "the page (default: 1)", parse: MANY },
     ...COMMON,
   },
-  examples: ["--search shop --plan pro", "--state expiring --sort expires --json", "--state banned --remote"],
+  examples: ["--search shop --plan pro", "--state expiring --sort expires --json", "--unused --remote"],
   async handler(io, options) {
     const { json, page = 1, search, plan, state, unused, sort } = options;
     const limit = options.limit ?? (json && options.page === undefined ? -1 : PAGE_SIZE);
     await withKeys(io, options, async (context) => {
       const { database, operator, where } = context;
       const offset = (page - 1) * Math.max(limit, 0);
-      const query = { search, plan, state, unusedDays: unused, sort, limit, offset };
+      const query = { search, plan, state, unused, sort, limit, offset };
       const { keys, total } = await listKeys(database, operator.nowMs, query);
       warnOfPlans(context, keys);
       const last = offset + keys.length;
       if (json) io.printJson(keys.map(keyJson));
       const given = { search, plan, state, unused, sort, limit: options.limit };
       const words = Object.entries(given).flatMap(([name, value]) =>
-        value ? [`--${name}`, `${value}`] : [],
+        value ? [`--${name}`, ...(value === EVER ? [] : [`${value}`])] : [],
       );
       const pageLine = (number: number) =>
         petstoreLine("keys list", ...words, "--page", `${number}`, ...(json ? ["--json"] : []), ...where);
