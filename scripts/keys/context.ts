@@ -79,7 +79,10 @@ export function withAdvice(error: unknown, where: string[], id?: string): unknow
   return new Error(`${error.message}; the change may have been made: see ${log}`);
 }
 
-export async function findKey({ database, operator, where }: Context, id: string): Promise<ListedKey> {
+export async function findKey(
+  { database, operator, where }: Pick<Context, "database" | "operator" | "where">,
+  id: string,
+): Promise<ListedKey> {
   const key = await findKeyById(database, id, operator.nowMs);
   if (key === undefined) throw unknownKey(id, where);
   return key;

@@ -2,35 +2,27 @@
 // refused, a ban, a suspension.
 
 import { SHORT_WINDOWS, WINDOW_NAMES } from "../../../src/keys/plans.ts";
-import { type LatestChange, latestChanges } from "../../../src/operators/latest-changes.ts";
+import type { LatestChange } from "../../../src/operators/latest-changes.ts";
+import { BANS_COUNTED_DAYS, type ListedKey } from "../../../src/operators/records.ts";
+import { USAGE_KEPT_DAYS } from "../../../src/operators/usage.ts";
+import { warnOfPlans, withKeys } from "../../keys/context.ts";
 import {
-  BANS_COUNTED_DAYS,
-  countChanges,
-  findGraces,
-  type ListedKey,
-  listChanges,
-} from "../../../src/operators/records.ts";
-import { type DayUsage, listDays, USAGE_KEPT_DAYS, withUsedUp } from "../../../src/operators/usage.ts";
-import { type Context, findKey, warnOfPlans, withKeys } from "../../keys/context.ts";
+  detailsJson,
+  isUsed,
+  type KeyDetails,
+  lastTimes,
+  readDetails,
+  SHOWN_DAYS,
+} from "../../keys/details.ts";
 import { AN_ID, COMMON, ID } from "../../keys/options.ts";
-import {
-  changeJson,
-  changeTable,
-  counted,
-  keyJson,
-  planText,
-  printable,
-  stateText,
-  suspensionText,
-} from "../../keys/text.ts";
+import { changeTable, counted, planText, printable, stateText, suspensionText } from "../../keys/text.ts";
 import { defineCommand } from "../../lib/command.ts";
 import { petstoreLine } from "../../lib/line.ts";
 import { factsText } from "../../lib/table.ts";
 import { formatTime } from "../../lib/time.ts";
-import { AGE_NOTE, daysTable, usageJson, withSeparators } from "../../usage/text.ts";
+import { AGE_NOTE, daysTable, withSeparators } from "../../usage/text.ts";
 
 const SHOWN_CHANGES = 20;
-const SHOWN_DAYS = 7;
 
 export default defineCommand({
   arguments: [ID],
@@ -45,63 +37,6 @@ export default defineCommand({
       io.note(AGE_NOTE);
     }),
 });
-
-type KeyDetails = Awaited<ReturnType<typeof readDetails>>;
-
-/** A key with its changes, or the latest of them, those that gave it its limits, its last ban, and its suspension if it is suspended. */
-async function readDetails(context: Context, id: string, maxChanges: number | undefined) {
-  const { database, operator } = context;
-  const key = await findKey(context, id);
-  const { created, plan, banned, suspended } = await latestChanges(database, id);
-  // In a full database, keys were suspended without a record.
-  const isRecorded = suspended !== undefined && suspended.atMs === key.suspendedAtMs;
-  const changes = await listChanges(database, id, maxChanges);
-  const hasMore = changes.length === maxChanges;
-  return {
-    key,
-    graces: await findGraces(database, id, operator.nowMs),
-    changes,
-    changeCount: hasMore ? await countChanges(database, { id }) : changes.length,
-    limits: plan ?? created,
-    ban: banned,
-    suspension: isRecorded ? suspended : undefined,
-    days: withUsedUp(
-      sinceFirstUse(await listDays(database, id, operator.nowMs, USAGE_KEPT_DAYS)),
-      key.limits,
-    ),
-  };
-}
-
-/** The days from the first with requests on, and at least those that are shown as text. */
-function sinceFirstUse(days: DayUsage[]): DayUsage[] {
-  const first = days.findIndex(isUsed);
-  return days.slice(first < 0 ? -SHOWN_DAYS : Math.min(first, days.length - SHOWN_DAYS));
-}
-
-function isUsed({ busiest }: DayUsage): boolean {
-  return Object.values(busiest).some((requests) => requests !== null);
-}
-
-/** When a request was last admitted, and when one was last refused, on these days. */
-function lastTimes(days: DayUsage[]) {
-  const last = (time: "lastAdmittedMs" | "lastRefusedMs") =>
-    Math.max(0, ...days.map((day) => day[time] ?? 0)) || null;
-  return { lastAdmittedMs: last("lastAdmittedMs"), lastRefusedMs: last("lastRefusedMs") };
-}
-
-function detailsJson({ key, graces, changes, limits, ban, suspension, days }: KeyDetails) {
-  const timeOf = (change: LatestChange | undefined) => change && formatTime(change.atMs);
-  return {
-    ...keyJson(key),
-    graces: graces.map(formatTime),
-    changes: changes.map(changeJson),
-    limitsSince: timeOf(limits) ?? null,
-    lastBanAt: timeOf(ban) ?? null,
-    suspension: suspension ? { at: timeOf(suspension), by: suspension.by, reason: suspension.to } : null,
-    ...usageJson(lastTimes(days)),
-    days: days.map(usageJson),
-  };
-}
 
 /** What the heading, the plan and the state show. */
 type ShownElsewhere =

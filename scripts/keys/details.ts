@@ -1,0 +1,73 @@
+// All that operators read about one key, for keys show and the dashboard.
+
+import { type LatestChange, latestChanges } from "../../src/operators/latest-changes.ts";
+import { countChanges, findGraces, listChanges } from "../../src/operators/records.ts";
+import { type DayUsage, listDays, USAGE_KEPT_DAYS, withUsedUp } from "../../src/operators/usage.ts";
+import { formatTime } from "../lib/time.ts";
+import { usageJson } from "../usage/text.ts";
+import { type Context, findKey } from "./context.ts";
+import { changeJson, keyJson } from "./text.ts";
+
+/** Days that are there at least. */
+export const SHOWN_DAYS = 7;
+
+export type KeyDetails = Awaited<ReturnType<typeof readDetails>>;
+
+/** A key with its changes, or the latest of them, those that gave it its limits, its last ban, and its suspension if it is suspended. */
+export async function readDetails(
+  context: Pick<Context, "database" | "operator" | "where">,
+  id: string,
+  maxChanges: number | undefined,
+) {
+  const { database, operator } = context;
+  const key = await findKey(context, id);
+  const { created, plan, banned, suspended } = await latestChanges(database, id);
+  // In a full database, keys were suspended without a record.
+  const isRecorded = suspended !== undefined && suspended.atMs === key.suspendedAtMs;
+  const changes = await listChanges(database, id, maxChanges);
+  const hasMore = changes.length === maxChanges;
+  return {
+    key,
+    graces: await findGraces(database, id, operator.nowMs),
+    changes,
+    changeCount: hasMore ? await countChanges(database, { id }) : changes.length,
+    limits: plan ?? created,
+    ban: banned,
+    suspension: isRecorded ? suspended : undefined,
+    days: withUsedUp(
+      sinceFirstUse(await listDays(database, id, operator.nowMs, USAGE_KEPT_DAYS)),
+      key.limits,
+    ),
+  };
+}
+
+/** The days from the first with requests on, and at least those that are shown as text. */
+function sinceFirstUse(days: DayUsage[]): DayUsage[] {
+  const first = days.findIndex(isUsed);
+  return days.slice(first < 0 ? -SHOWN_DAYS : Math.min(first, days.length - SHOWN_DAYS));
+}
+
+export function isUsed({ busiest }: DayUsage): boolean {
+  return Object.values(busiest).some((requests) => requests !== null);
+}
+
+/** When a request was last admitted, and when one was last refused, on these days. */
+export function lastTimes(days: DayUsage[]) {
+  const last = (time: "lastAdmittedMs" | "lastRefusedMs") =>
+    Math.max(0, ...days.map((day) => day[time] ?? 0)) || null;
+  return { lastAdmittedMs: last("lastAdmittedMs"), lastRefusedMs: last("lastRefusedMs") };
+}
+
+export function detailsJson({ key, graces, changes, limits, ban, suspension, days }: KeyDetails) {
+  const timeOf = (change: LatestChange | undefined) => change && formatTime(change.atMs);
+  return {
+    ...keyJson(key),
+    graces: graces.map(formatTime),
+    changes: changes.map(changeJson),
+    limitsSince: timeOf(limits) ?? null,
+    lastBanAt: timeOf(ban) ?? null,
+    suspension: suspension ? { at: timeOf(suspension), by: suspension.by, reason: suspension.to } : null,
+    ...usageJson(lastTimes(days)),
+    days: days.map(usageJson),
+  };
+}
