@@ -1,0 +1,97 @@
+// The state of a target as text: a line for each part, and tables.
+
+import { printable } from "../keys/text.ts";
+import { petstoreLine } from "../lib/line.ts";
+import { factsText, tableText } from "../lib/table.ts";
+import { withSeparators } from "../usage/text.ts";
+import { isUnknown, MAX_BYTES, MAX_BYTES_FREE, type Status } from "./read.ts";
+
+/** A part that was read. */
+type Known<Part extends keyof Status> = Exclude<NonNullable<Status[Part]>, { problem: string }>;
+
+export function statusText(
+  { build, keysDatabase, petsDatabase, restore, keys, lastHour }: Status,
+  target: string[],
+) {
+  const facts = [
+    ["Build", isUnknown(build) ? unknown(build) : `${printable(build.build)} at ${build.url}`],
+    ["Keys database", isUnknown(keysDatabase) ? unknown(keysDatabase) : databaseText(keysDatabase, target)],
+    ["Pets database", isUnknown(petsDatabase) ? unknown(petsDatabase) : databaseText(petsDatabase, target)],
+    ["Restore", isUnknown(restore) ? unknown(restore) : restoreText(restore)],
+    ["Keys", isUnknown(keys) ? unknown(keys) : keysText(keys)],
+  ];
+  if (lastHour !== null)
+    facts.push(["Last hour", isUnknown(lastHour) ? unknown(lastHour) : requestsText(lastHour)]);
+  const sizes = [keysDatabase, petsDatabase].flatMap((each) => (isUnknown(each) ? [] : (each.tables ?? [])));
+  const requests = lastHour === null || isUnknown(lastHour) ? [] : lastHour.statuses;
+  return [factsText(facts), sizesTable(sizes), statusTable(requests)]
+    .filter((text) => text !== "")
+    .join("\n\n");
+}
+
+/** The largest first. */
+function sizesTable(sizes: { name: string; rows: number; bytes: number }[]): string {
+  const rows = sizes
+    .sort((a, b) => b.bytes - a.bytes)
+    .map(({ name, rows, bytes }) => [name, withSeparators(rows), megabytes(bytes)]);
+  return rows.length === 0 ? "" : tableText([["TABLE", "ROWS", "MB WITHOUT INDEXES"], ...rows], [1, 2]);
+}
+
+function megabytes(bytes: number): string {
+  return (bytes / 1e6).toLocaleString("en", { maximumSignificantDigits: 3 });
+}
+
+const unknown = ({ problem }: { problem: string }) => `unknown: ${printable(problem)}`;
+
+/** `12.3 MB used, 0.1% of 10 GB; no pending migrations` */
+function databaseText(
+  { bytes, pendingMigrations: pending, missingTables: missing }: Known<"keysDatabase">,
+  target: string[],
+): string {
+  const shareOf = (max: number) =>
+    (bytes / max).toLocaleString("en", { style: "percent", maximumFractionDigits: 1 });
+  const free = `, or ${shareOf(MAX_BYTES_FREE)} of ${MAX_BYTES_FREE / 1e6} MB on Workers Free`;
+  // No larger database is on Workers Free.
+  const mayBeFree = bytes > MAX_BYTES_FREE / 2 && bytes <= MAX_BYTES_FREE;
+  const size = `${megabytes(bytes)} MB used, ${shareOf(MAX_BYTES)} of ${MAX_BYTES / 1e9} GB${mayBeFree ? free : ""}`;
+  if (missing.length > 0) return `${size}; its tables are lost: ${missing.join(", ")}`;
+  if (pending.length === 0) return `${size}; no pending migrations`;
+  return `${size}; pending: ${pending.join(", ")}, which ${petstoreLine("migrate", ...target)} applies`;
+}
+
+function restoreText({ unfinished }: Known<"restore">): string {
+  if (unfinished === null) return "none is unfinished";
+  const { at, by, finish } = unfinished;
+  return `unfinished, begun by ${printable(by)} at ${at}: finish it with ${finish}`;
+}
+
+/** `20: 18 active, 1 banned, 1 revoked` */
+function keysText({ total, states }: Known<"keys">): string {
+  const counts = Object.entries(states).filter(([, count]) => count > 0);
+  return [
+    withSeparators(total),
+    counts.map(([state, count]) => `${withSeparators(count)} ${state}`).join(", "),
+  ]
+    .filter((text) => text !== "")
+    .join(": ");
+}
+
+type LastHour = Known<"lastHour">;
+
+function requestsText({ statuses, isSampled }: LastHour): string {
+  const sum = (isCounted: (status: number) => boolean) =>
+    withSeparators(
+      statuses.reduce((total, { status, requests }) => total + (isCounted(status) ? requests : 0), 0),
+    );
+  const text = `${sum(() => true)} requests, ${sum((status) => status >= 500)} with a status of 500 or above`;
+  return isSampled ? `about ${text}, because Cloudflare left out lines` : text;
+}
+
+function statusTable(statuses: LastHour["statuses"]): string {
+  const header = ["STATUS", "REQUESTS", "MEDIAN MS", "P95 MS"];
+  const rows = statuses.map(({ status, requests, medianMs, p95Ms }) => [
+    `${status}`,
+    ...[requests, Math.round(medianMs), Math.round(p95Ms)].map(withSeparators),
+  ]);
+  return rows.length === 0 ? "" : tableText([header, ...rows], [1, 2, 3]);
+}
