@@ -4,21 +4,25 @@ import { findKeyById } from "../../src/operators/records.ts";
 import {
   type KeyDayUsage,
   listDays,
+  listTotals,
   listUsage,
+  type Requests,
   readKeyDays,
   USAGE_KEPT_DAYS,
   USAGE_ORDERS,
   withUsedUp,
 } from "../../src/operators/usage.ts";
-import { type Context, unknownKey, withKeys } from "../keys/context.ts";
+import { unknownKey, withKeys } from "../keys/context.ts";
 import { AN_ID, COMMON, ID, MANY } from "../keys/options.ts";
 import { defineCommand, integer } from "../lib/command.ts";
-import { UsageError } from "../lib/io.ts";
+import { type Io, UsageError } from "../lib/io.ts";
 import { printJsonPages, printPages } from "../lib/pages.ts";
 import {
   AGE_NOTE,
+  type Columns,
   csvRows,
   csvTable,
+  DAY_COLUMNS,
   daysTable,
   KEY_DAY_COLUMNS,
   keyDaysTable,
@@ -50,6 +54,7 @@ export default defineCommand({
       parse: MANY,
     },
     sort: { placeholder: "order", description: "the order (default: admitted)", choices: USAGE_ORDERS },
+    total: { description: "each day, of all keys together", conflicts: ["top", "sort", "daily"] },
     daily: {
       description: "each day of each key that was used, in the order of days",
       conflicts: ["top", "sort"],
@@ -59,41 +64,50 @@ export default defineCommand({
   },
   examples: ["", "--days 30 --sort at-limit --remote", "--daily --days 400 --csv", `${AN_ID} --days 30`],
   async handler(io, options, id) {
-    const { days, json, csv, daily, sort = "admitted" } = options;
-    if (id !== undefined && (options.top ?? options.sort ?? daily) !== undefined)
-      throw new UsageError("--top, --sort and --daily are for all keys: leave out the ID, or them");
-    await withKeys(io, options, async (context) => {
-      const { database, operator, where } = context;
-      if (daily) return printDaily(context, readKeyDays(database, operator.nowMs, days), options);
+    const { days, json, csv, daily, total: isTotal, sort = "admitted" } = options;
+    if (id !== undefined && (options.top ?? options.sort ?? daily ?? isTotal) !== undefined)
+      throw new UsageError("--top, --sort, --daily and --total are for all keys: leave out the ID, or them");
+    await withKeys(io, options, async ({ database, operator, where }) => {
+      const { nowMs } = operator;
+      if (daily) return printDaily(io, options, readKeyDays(database, nowMs, days));
+      if (isTotal)
+        return printRows(io, options, DAY_COLUMNS, await listTotals(database, nowMs, days), daysTable);
       if (id !== undefined) {
-        const key = await findKeyById(database, id, operator.nowMs);
-        const used = withUsedUp(await listDays(database, id, operator.nowMs, days), key?.limits);
+        const key = await findKeyById(database, id, nowMs);
+        const used = withUsedUp(await listDays(database, id, nowMs, days), key?.limits);
         // A key that does not exist may have been deleted: its rows stay.
         if (!key && !used.some((day) => day.lastAdmittedMs ?? day.lastRefusedMs)) throw unknownKey(id, where);
-        if (json) return io.printJson(used.map(usageJson));
-        if (csv) return io.print(csvTable(MARKED_DAY_COLUMNS, used));
-        io.print(daysTable(used));
-        return io.note(AGE_NOTE);
+        return printRows(io, options, MARKED_DAY_COLUMNS, used, daysTable);
       }
       const limit = options.top ?? (json || csv ? -1 : SHOWN_KEYS);
-      const { keys, total } = await listUsage(database, operator.nowMs, { days, sort, limit });
+      const { keys, total } = await listUsage(database, nowMs, { days, sort, limit });
       const more = total - keys.length;
       if (more > 0) io.report(`Keys that are not shown: ${withSeparators(more)}. --top ${total} shows all.`);
-      if (json) return io.printJson(keys.map(usageJson));
-      if (csv) return io.print(csvTable(USAGE_COLUMNS, keys));
-      if (keys.length === 0) return io.note(`No key was used. ${AGE_NOTE}`);
-      io.print(usageTable(keys));
-      io.note(AGE_NOTE);
+      printRows(io, options, USAGE_COLUMNS, keys, usageTable);
     });
   },
 });
 
+interface Format {
+  json?: true | undefined;
+  csv?: true | undefined;
+}
+
+function printRows<Row extends Requests>(
+  io: Io,
+  { json, csv }: Format,
+  columns: Columns<Row>,
+  rows: Row[],
+  table: (rows: Row[]) => string,
+): void {
+  if (json) io.printJson(rows.map(usageJson));
+  else if (csv) io.print(csvTable(columns, rows));
+  else if (rows.length > 0) io.print(table(rows));
+  if (!json && !csv) io.note(rows.length === 0 ? `No key was used. ${AGE_NOTE}` : AGE_NOTE);
+}
+
 /** Prints the days of all keys as they are read. */
-async function printDaily(
-  { io }: Context,
-  pages: AsyncIterable<KeyDayUsage[]>,
-  { json, csv }: { json?: true | undefined; csv?: true | undefined },
-) {
+async function printDaily(io: Io, { json, csv }: Format, pages: AsyncIterable<KeyDayUsage[]>): Promise<void> {
   if (json) return void (await printJsonPages(io, pages, usageJson));
   if (csv) io.print(csvTable(KEY_DAY_COLUMNS, []));
   const shown = await printPages(io, pages, csv ? (page) => csvRows(KEY_DAY_COLUMNS, page) : keyDaysTable);

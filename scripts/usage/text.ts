@@ -2,7 +2,7 @@
 
 import { SHORT_WINDOWS, shortLimitsText, WINDOW_NAMES } from "../../src/keys/plans.ts";
 import { USAGE_EVERY_MS } from "../../src/limits/index.ts";
-import type { KeyDayUsage, KeyUsage, MarkedDayUsage, Requests } from "../../src/operators/usage.ts";
+import type { DayUsage, KeyDayUsage, KeyUsage, MarkedDayUsage, Requests } from "../../src/operators/usage.ts";
 import { printable, timeOrNull } from "../keys/text.ts";
 import { csvLine } from "../lib/csv.ts";
 import { tableText } from "../lib/table.ts";
@@ -72,7 +72,7 @@ export function lastUsedMs({ lastAdmittedMs, lastRefusedMs }: Requests): number 
 type Cell = string | number | null;
 
 /** Columns of a report as CSV: the name of each, and its cell. */
-type Columns<Row> = [name: string, of: (row: Row) => Cell][];
+export type Columns<Row> = [name: string, of: (row: Row) => Cell][];
 
 const WHO: Columns<{ id: string; name: string | null; ref: string | null; plan: string | null }> = [
   ["id", ({ id }) => id],
@@ -128,18 +128,21 @@ export function csvRows<Row>(columns: Columns<Row>, rows: Row[]): string {
   return rows.map((row) => csvLine(columns.map(([, of]) => textOf(of(row))))).join("\n");
 }
 
-/** A line for each day, with its counts, a bar that is scaled to the busiest day, and the limits that were used up. */
-export function daysTable(days: MarkedDayUsage[]): string {
+/** A line for each day, with its counts, a bar that is scaled to the busiest day, and the limits that were used up, if any were. */
+export function daysTable(days: (DayUsage & Partial<MarkedDayUsage>)[]): string {
+  const areUsedUp = days.some(({ usedUp = [] }) => usedUp.length > 0);
   // A correction can make a count negative.
-  const countsOf = (day: MarkedDayUsage) => PARTS.map(({ of }) => Math.max(0, of(day)));
+  const countsOf = (day: Requests) => PARTS.map(({ of }) => Math.max(0, of(day)));
   const max = Math.max(1, ...days.map((day) => countsOf(day).reduce((sum, count) => sum + count)));
   const rows = days.map((day) => {
     // Rounded up, so that small counts are visible.
     const bars = countsOf(day).map((count) => Math.ceil((count / max) * BAR_LENGTH));
     const bar = PARTS.map(({ mark }, index) => mark.repeat(bars[index] ?? 0)).join("");
-    return [day.date, ...PARTS.map(({ of }) => withSeparators(of(day))), day.usedUp.join(", "), bar];
+    const usedUp = areUsedUp ? [day.usedUp?.join(", ") ?? ""] : [];
+    return [day.date, ...PARTS.map(({ of }) => withSeparators(of(day))), ...usedUp, bar];
   });
-  const header = ["DATE", ...PARTS.map(({ title, mark }) => `${title} ${mark}`), "USED UP", ""];
+  const titles = PARTS.map(({ title, mark }) => `${title} ${mark}`);
+  const header = ["DATE", ...titles, ...(areUsedUp ? ["USED UP"] : []), ""];
   return tableText(
     [header, ...rows],
     PARTS.map((_, index) => 1 + index),

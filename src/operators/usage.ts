@@ -139,6 +139,12 @@ const SELECT_KEY_DAYS = `
 
 const SELECT_DAYS = `
   SELECT value AS date, ${REQUESTS} FROM json_each(?2) LEFT JOIN key_usage ON day = value AND key_id = ?1 GROUP BY value ORDER BY value`;
+const SELECT_TOTALS = `
+  SELECT value AS date, ${REQUESTS} FROM json_each(?1) LEFT JOIN key_usage ON day = value GROUP BY value ORDER BY value`;
+const SELECT_DAYS_OF = `
+  SELECT key_id AS id, day AS date, ${REQUESTS} FROM key_usage
+  WHERE day IN (SELECT value FROM json_each(?2)) AND key_id IN (SELECT value FROM json_each(?1))
+  GROUP BY key_id, day`;
 
 /** Days of which an alert is due. A key that was deleted has no limit. */
 const SELECT_ALERTS = `
@@ -211,15 +217,14 @@ export async function* readKeyDays(
 
 /** Marks the days on which a key used up limits. A key that was deleted has none. */
 export function withUsedUp(days: DayUsage[], limits: Limits | undefined): MarkedDayUsage[] {
-  const marked = markedDays(
-    days.map(({ busiest, ...day }) => ({ ...day, busiest: zeroIfNull(busiest) })),
-    limits ?? forEachWindow(() => Number.POSITIVE_INFINITY),
-  );
+  const marked = markedDays(days.map(asOfPage), limits ?? forEachWindow(() => Number.POSITIVE_INFINITY));
   return days.map((day, index) => ({ ...day, usedUp: marked[index]?.usedUp ?? [] }));
 }
 
-function zeroIfNull(counts: Record<string, number | null>): Record<string, number> {
-  return Object.fromEntries(Object.entries(counts).map(([name, count]) => [name, count ?? 0]));
+/** A day as the page /usage gets it. */
+export function asOfPage<Day extends DayUsage>(day: Day) {
+  const busiest = Object.entries(day.busiest).map(([name, count]) => [name, count ?? 0] as const);
+  return { ...day, busiest: Object.fromEntries(busiest) as Record<string, number> };
 }
 
 /** The last days of a key up to today, the oldest first, also those without requests. */
@@ -229,10 +234,37 @@ export async function listDays(
   nowMs: number,
   days: number,
 ): Promise<DayUsage[]> {
-  const dates = Array.from({ length: days }, (_, before) => dayOf(nowMs, before));
-  const statement = database.prepare(SELECT_DAYS).bind(id, JSON.stringify(dates));
+  const statement = database.prepare(SELECT_DAYS).bind(id, JSON.stringify(datesOf(nowMs, days)));
   const { results } = await read(() => statement.all<InJson<DayUsage>>());
   return results.map((row) => fromJson<DayUsage>(row));
+}
+
+/** The last days up to today, of all keys together, the oldest first, also those without requests. */
+export async function listTotals(database: D1Database, nowMs: number, days: number): Promise<DayUsage[]> {
+  const statement = database.prepare(SELECT_TOTALS).bind(JSON.stringify(datesOf(nowMs, days)));
+  const { results } = await read(() => statement.all<InJson<DayUsage>>());
+  return results.map((row) => fromJson<DayUsage>(row));
+}
+
+/** The last days up to today of some keys, by their ids, the oldest first, also those without requests. */
+export async function listDaysOf(
+  database: D1Database,
+  ids: string[],
+  nowMs: number,
+  days: number,
+): Promise<Map<string, DayUsage[]>> {
+  const dates = datesOf(nowMs, days).toReversed();
+  const statement = database.prepare(SELECT_DAYS_OF).bind(JSON.stringify(ids), JSON.stringify(dates));
+  const { results } = await read(() => statement.all<InJson<DayUsage> & { id: string }>());
+  const found = Map.groupBy(results, ({ id }) => id);
+  const none = { admitted: 0, refusedBy: forEachWindow(() => 0), busiest: {} };
+  const daysOf = (id: string) => {
+    const byDate = new Map(found.get(id)?.map(({ id: _, ...row }) => [row.date, fromJson<DayUsage>(row)]));
+    return dates.map(
+      (date) => byDate.get(date) ?? { date, ...none, lastAdmittedMs: null, lastRefusedMs: null },
+    );
+  };
+  return new Map(ids.map((id) => [id, daysOf(id)]));
 }
 
 /**
@@ -259,6 +291,11 @@ export async function takeAlerts(
 /** Deletes rows that are older than USAGE_KEPT_DAYS, at most as many as one run may. Returns their number. */
 export function deleteOldUsage(database: D1Database, nowMs: number): Promise<number> {
   return deleteInSteps(database, DELETE_OLD, dayOf(nowMs, USAGE_KEPT_DAYS));
+}
+
+/** The last UTC days, today first. */
+function datesOf(nowMs: number, days: number): string[] {
+  return Array.from({ length: days }, (_, before) => dayOf(nowMs, before));
 }
 
 /** The UTC day of `nowMs`, or one before it. */

@@ -151,6 +151,20 @@ ${id},'+SUM(A1),C-1,pro,300,10000,301,1,0,299,0,0,0.0299,pro,${today}T00:00:02Z
 ${deleted},,,,,,5,0,0,5,0,0,,,${yesterday}T00:00:01Z
 `,
   );
+  expect((await run("usage --total --csv --days 2")).stdout).toBe(
+    `date,admitted,refused_by_minute,refused_by_day,busiest_minute
+${yesterday},5,0,0,5
+${today},301,1,0,299
+`,
+  );
+  expect(await json("usage --total --days 1")).toMatchObject([{ date: today, admitted: 301 }]);
+  expect((await run("usage --total --days 2")).stdout).toMatch(
+    new RegExp(`\n${yesterday} +5 +0 +0  #\n${today} `),
+  );
+  await use(database, id, yesterday, [10_000, 0, 0]);
+  expect((await run(`usage ${id} --days 2`)).stdout).toMatch(
+    /USED UP\n\S+ +10,000 +0 +0 {2}minute, day {2}#/,
+  );
   expect((await run(`usage ${id} --csv --days 1`)).stdout).toBe(
     `date,admitted,refused_by_minute,refused_by_day,busiest_minute,used_up\n${today},301,1,0,299,\n`,
   );
@@ -191,7 +205,7 @@ it("usage shows a key that was deleted, one on a plan that this version does not
   expect((await run("usage key_0123456789Ab --days 1")).stdout).toContain(`${today}           3 `);
   const { exitCode, stdout } = await run(`usage ${corrected} --days 1`);
   // The bar has what was refused.
-  expect([exitCode, stdout]).toEqual([0, expect.stringMatching(/ -20 +1 +0 {2} +-{20}\n$/)]);
+  expect([exitCode, stdout]).toEqual([0, expect.stringMatching(/ -20 +1 +0 {2}-{20}\n$/)]);
 });
 
 it("keys list --unused has the keys that were never used, or had no request on so many days", async () => {
@@ -231,10 +245,10 @@ it("usage ID has a line for each day, also for those without requests, with a ba
   await use(database, id, today, [15, 4, 1]);
   await use(database, id, before, [1, 0, 0]);
   expect((await run(`usage ${id} --days 3`)).stdout).toBe(
-    `DATE        ADMITTED #  REFUSED BY MINUTE -  BY DAY x  USED UP
-${before}           1                    0         0           #
+    `DATE        ADMITTED #  REFUSED BY MINUTE -  BY DAY x
+${before}           1                    0         0  #
 ${yesterday}           0                    0         0
-${today}          15                    4         1           ${"#".repeat(15)}----x
+${today}          15                    4         1  ${"#".repeat(15)}----x
 `,
   );
   const [first, second] = await json(`usage ${id} --days 3`);
