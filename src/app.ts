@@ -1,5 +1,5 @@
 // The lifecycle of a request, in order (DESIGN.md has the picture). The order is part of the contract: HTTPS, rate limit, key,
-// method and path, input. Everything before the rate limit is free for clients.
+// access, method and path, input. Everything before the rate limit is free for clients.
 
 import { Hono } from "hono";
 import { methodNotAllowed } from "hono/method-not-allowed";
@@ -10,6 +10,7 @@ import { requestContext } from "./http/request-context.ts";
 import { requireHttps } from "./http/require-https.ts";
 import { serverTiming } from "./http/server-timing.ts";
 import { version } from "./http/version.ts";
+import { requireAccess } from "./keys/access.ts";
 import { newLimiter } from "./keys/limiter.ts";
 import { withoutSecrets } from "./keys/secret.ts";
 import { usageRoute } from "./keys/usage/usage-route.ts";
@@ -31,6 +32,7 @@ function createApp() {
   app.route("/v1/usage", usageRoute(limiter));
   app.get("/v1/pets", prefetch(pages, limiter));
   app.use("/v1/*", limiter.admit);
+  app.use("/v1/*", requireAccess);
   app.route("/v1/pets", petRoutes(pages));
   // Last, because only a request without a route gets here: its input is not looked at.
   app.use("/v1/*", methodNotAllowed({ app, onMethodNotAllowed: handleWrongMethod }));

@@ -25,11 +25,11 @@ export type PetStatus = "available" | "pending" | "sold";
 /** The body of every error: exactly these three fields. */
 export type Error = {
     /** The kind of error. Branch on it. */
-    code: "invalid_request" | "unauthorized" | "not_found" | "method_not_allowed" | "operation_removed" | "payload_too_large" | "unsupported_media_type" | "idempotency_key_reused" | "rate_limit_exceeded" | "key_banned" | "internal_error" | "service_unavailable";
+    code: "invalid_request" | "unauthorized" | "forbidden" | "not_found" | "method_not_allowed" | "operation_removed" | "payload_too_large" | "unsupported_media_type" | "idempotency_key_reused" | "rate_limit_exceeded" | "key_banned" | "internal_error" | "service_unavailable";
     /** What is wrong, in English. Show it to people. */
     message: string;
     /** Same as the status of the response. */
-    status: 400 | 401 | 404 | 405 | 410 | 413 | 415 | 422 | 429 | 500 | 503;
+    status: 400 | 401 | 403 | 404 | 405 | 410 | 413 | 415 | 422 | 429 | 500 | 503;
 };
 /** One window, such as the current UTC day. */
 export type UsageWindow = {

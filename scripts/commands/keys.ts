@@ -15,6 +15,7 @@ const keys: Program = defineGroup(
     note: ["set the note about the customer of a key", () => import("./keys/note.ts")],
     expire: ["set or remove the expiry of a key", () => import("./keys/expire.ts")],
     plan: ["change the plan of a key; what it has used stays counted", () => import("./keys/plan.ts")],
+    access: ["let a key only read, or write too", () => import("./keys/access.ts")],
     rotate: ["replace a key by a new one with the same ID, and print it", () => import("./keys/rotate.ts")],
     "end-grace": [
       "end the grace of replaced keys now; the current key goes on",

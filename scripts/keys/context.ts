@@ -71,7 +71,7 @@ export async function withKeys(
 export function withAdvice(error: unknown, where: string[], id?: string): unknown {
   if (error instanceof DatabaseFull)
     return new Error(
-      `${error.message}; suspend, resume, revoke, end-grace and unban need no room in it, only on the disk`,
+      `${error.message}; access, suspend, resume, revoke, end-grace and unban need no room in it, only on the disk`,
     );
   const mayBeMade = error instanceof DatabaseUnavailable && error.wasWriting;
   if (!mayBeMade || apiErrorOf(error)?.mayHaveHappened === false) return error;

@@ -2,6 +2,7 @@
 // in two ways is refused, such as 1.000 or 31.12.2027.
 
 import { readFile } from "node:fs/promises";
+import { ACCESSES } from "../../src/keys/key.ts";
 import {
   forEachWindow,
   type Limits,
@@ -23,7 +24,7 @@ import { counted, listOf, printable } from "./text.ts";
 const REQUIRED = ["name", "plan"] as const;
 const limitColumn = <Name extends WindowName>(name: Name): `per_${Name}` => `per_${name}`;
 const LIMIT_COLUMNS = WINDOW_NAMES.map(limitColumn);
-const OPTIONAL = [...LIMIT_COLUMNS, "expires", "ref", "note"] as const;
+const OPTIONAL = [...LIMIT_COLUMNS, "access", "expires", "ref", "note"] as const;
 const COLUMNS: readonly string[] = [...REQUIRED, ...OPTIONAL];
 
 export const COLUMNS_TEXT = `${REQUIRED.join(", ")}; optional ${OPTIONAL.join(", ")}`;
@@ -31,7 +32,7 @@ export const COLUMNS_TEXT = `${REQUIRED.join(", ")}; optional ${OPTIONAL.join(",
 type Row = Partial<Record<(typeof REQUIRED | typeof OPTIONAL)[number], string>>;
 
 /** Of these, a file can say nothing: then a key is not compared with it. */
-export const SAID = ["expires", "ref", "note"] as const;
+const SAID = ["access", "expires", "ref", "note"] as const;
 
 /** A key to make, the number of its line, and the columns of SAID that the file has. */
 export type Line = NewKey & { number: number; says: (typeof SAID)[number][] };
@@ -139,6 +140,7 @@ function readRow({ name = "", plan: typed = "", ...row }: Row, report: (problem:
   read("name", name, keyName);
   const plan = typed.toLowerCase();
   const limits = forEachWindow((each) => readIfSet(limitColumn(each), LIMITS[limitName(each)].parse));
+  const access = row.access === undefined ? undefined : readAccess(row.access, report);
   const expiresAtMs = readIfSet("expires", expiry) ?? null;
   const ref = readIfSet("ref", REF.parse) ?? null;
   const note = readIfSet("note", NOTE.parse) ?? null;
@@ -149,11 +151,18 @@ function readRow({ name = "", plan: typed = "", ...row }: Row, report: (problem:
     report(`${plan} has fixed limits: leave ${listOf(LIMIT_COLUMNS)} empty.`);
   else if (isOwn && !LIMIT_COLUMNS.every((column) => row[column]))
     report(`${plan} needs ${listOf(LIMIT_COLUMNS)}.`);
-  const newKey = { name, plan: plan as Plan, expiresAtMs, ref, note };
+  const newKey = { name, plan: plan as Plan, access, expiresAtMs, ref, note };
   if (!hasAll(limits)) return newKey;
   const problem = smallerLimit(limits);
   if (problem) report(`${limitColumn(problem.longer)} is smaller than ${limitColumn(problem.shorter)}.`);
   return { ...newKey, limits };
+}
+
+/** An empty field is `write`. */
+function readAccess(typed: string, report: (problem: string) => void) {
+  const access = ACCESSES.find((each) => each === (typed.toLowerCase() || "write"));
+  if (access === undefined) report(`access ${quoted(typed)}: Allowed choices are ${ACCESSES.join(", ")}.`);
+  return access;
 }
 
 function hasAll(limits: Record<WindowName, number | undefined>): limits is Limits {

@@ -14,6 +14,7 @@ import { respondJson } from "./respond.ts";
 export const ERROR_STATUS = {
   invalid_request: 400,
   unauthorized: 401,
+  forbidden: 403,
   not_found: 404,
   method_not_allowed: 405,
   operation_removed: 410,

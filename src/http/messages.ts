@@ -49,6 +49,9 @@ export const MESSAGES = {
     suspended: "the API key is suspended",
     replaced: "the API key was replaced by a newer one",
   },
+  forbidden: {
+    readOnly: "the API key may only read: ask the operator of the service for a key that may add pets",
+  },
   not_found: {
     pet: "no pet has this ID",
     path: "no operation has this path",

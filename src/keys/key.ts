@@ -1,15 +1,20 @@
 // A key, and what follows from it for a secret. The keys database is its source, the key's object hands it to the
 // isolates. Times are Unix time in milliseconds; null: never.
 
-import { every, NUMBER, named, nullable, type Reader, TEXT, whole } from "../lib/tolerant.ts";
+import { every, NUMBER, named, nullable, or, type Reader, TEXT, whole } from "../lib/tolerant.ts";
 import type { KeyPolicy } from "../limits/index.ts";
 import { type Limits, type Plan, SHORTEST, WINDOWS } from "./plans.ts";
+
+/** What a key may do; `write` includes reading. */
+export const ACCESSES = ["read", "write"] as const;
+export type Access = (typeof ACCESSES)[number];
 
 /** A key. Its id is public, and names its object. */
 export interface KeyFields {
   id: string;
   plan: Plan;
   limits: Limits;
+  access: Access;
   expiresAtMs: number | null;
   revokedAtMs: number | null;
   suspendedAtMs: number | null;
@@ -67,7 +72,7 @@ export const KEY_POLICY: KeyPolicy<Key, SecretProblem> = {
   problemOf,
   bansLiftedUntilMs: ({ bansLiftedUntilMs }) => bansLiftedUntilMs,
   // One that lacks something could make a revoked key valid, so it is absent: then the primary is asked.
-  readKey: whole<Key>(
+  readKey: whole<Key, Exclude<keyof Key, "access">>(
     {
       id: TEXT,
       // A later release can have a plan that this one does not know.
@@ -79,6 +84,7 @@ export const KEY_POLICY: KeyPolicy<Key, SecretProblem> = {
       bansLiftedUntilMs: NUMBER,
       secrets: every(whole<Secret>({ hash: TEXT, goodUntilMs: nullable(NUMBER) }, {})),
     },
-    {},
+    // The release before had none: its keys may write. What a later release may have instead is treated as `read` (access.ts).
+    { access: or(TEXT as Reader<Access | undefined>, "write") },
   ),
 };

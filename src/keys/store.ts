@@ -19,6 +19,7 @@ const COLUMNS: Record<keyof Row<KeyFields>, string> = {
   id: "id",
   plan: "plan",
   limits: "limits",
+  access: "iif(read_only = 1, 'read', 'write')",
   expiresAtMs: "expires_at_ms",
   revokedAtMs: "revoked_at_ms",
   suspendedAtMs: "suspended_at_ms",

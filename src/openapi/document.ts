@@ -8,7 +8,7 @@ import { ERROR_MESSAGES } from "./error-examples.ts";
 import { ALLOW, HEADERS } from "./headers.ts";
 import { codeSamples, type Sample } from "./inputs.ts";
 import { DESCRIPTIONS, type Description } from "./operations.ts";
-import { ALWAYS_POSSIBLE, errorExample, failure, SHARED_RESPONSES } from "./responses.ts";
+import { ALWAYS_POSSIBLE, errorExample, failure, responseRef, SHARED_RESPONSES } from "./responses.ts";
 import { componentSchemas } from "./schemas.ts";
 
 const wrongMethod = failure({
@@ -44,6 +44,7 @@ export function openApiDocument(guide: string) {
       description: "Responses to requests under /v1 that match no operation.",
       responses: {
         ...ALWAYS_POSSIBLE,
+        403: responseRef("Forbidden"),
         404: failure({ path: errorExample("not_found", ERROR_MESSAGES.not_found.path) }),
         405: { ...wrongMethod, headers: { ...wrongMethod.headers, Allow: ALLOW } },
       },

@@ -78,6 +78,9 @@ export const ERROR_MESSAGES = {
     suspended: example("A key that is suspended.", MESSAGES.unauthorized.suspended),
     replaced: example("A key that was replaced.", MESSAGES.unauthorized.replaced),
   },
+  forbidden: {
+    readOnly: example("A creation with a read-only key.", MESSAGES.forbidden.readOnly),
+  },
   not_found: {
     pet: example("An unknown ID.", MESSAGES.not_found.pet),
     path: example("An unknown path.", MESSAGES.not_found.path),

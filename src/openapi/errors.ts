@@ -17,6 +17,10 @@ const MEANING: Record<ErrorCode, { cause: string; remedy: string }> = {
       "The API key is missing or invalid. The message says whether it was revoked, is suspended, was replaced or has expired.",
     remedy: "Check the key, or ask the operator of the service for a new one.",
   },
+  forbidden: {
+    cause: "The API key may only read: it gets this for every method but `GET` and `HEAD`.",
+    remedy: "Ask the operator of the service for a key that may add pets.",
+  },
   not_found: {
     cause: "The pet or the path does not exist.",
     remedy: "Check the ID and the path; `GET /v1/pets` lists the IDs.",

@@ -129,6 +129,7 @@ const createPet = {
       name: errorExample("invalid_request", idempotencyKey),
       ...OVER_PLAIN_HTTP,
     }),
+    403: responseRef("Forbidden"),
     413: failure({ large: errorExample("payload_too_large", ERROR_MESSAGES.payload_too_large.body) }),
     415: failure(
       {

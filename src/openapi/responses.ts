@@ -87,7 +87,7 @@ export function maybeAnnounced(response: Response): Response {
   return { ...response, headers: { ...response.headers, ...Object.fromEntries(headers) } };
 }
 
-const { unauthorized, rate_limit_exceeded, service_unavailable } = ERROR_MESSAGES;
+const { unauthorized, forbidden, rate_limit_exceeded, service_unavailable } = ERROR_MESSAGES;
 
 const WITHOUT_KEY = {
   withoutKey: errorExample("rate_limit_exceeded", rate_limit_exceeded.withoutKey),
@@ -109,6 +109,7 @@ export const SHARED_RESPONSES = {
     },
     ["WWW-Authenticate"],
   ),
+  Forbidden: failure({ readOnly: errorExample("forbidden", forbidden.readOnly) }),
   TooManyRequests: failure(
     {
       minute: errorExample("rate_limit_exceeded", rate_limit_exceeded.key),

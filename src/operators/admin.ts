@@ -20,6 +20,7 @@ import {
   NOT_REVOKED,
   type OperatorChange,
   ownLimits,
+  readOnly,
   type ValuesOf,
 } from "./changes.ts";
 import { type LatestChange, latestChanges } from "./latest-changes.ts";
@@ -53,10 +54,10 @@ export type Outcome<More = unknown> = (More & Accepted) | Refused;
 
 /** ?1: the keys as JSON, ?2: now. */
 const insertKeys = (unlessNamed: boolean) => `
-  INSERT INTO keys (id, name, folded_name, ref, note, plan, limits, last_four, created_at_ms, bans_lifted_until_ms,
-    expires_at_ms, hash)
+  INSERT INTO keys (id, name, folded_name, ref, note, plan, limits, read_only, last_four, created_at_ms,
+    bans_lifted_until_ms, expires_at_ms, hash)
   SELECT value ->> 'id', value ->> 'name', value ->> 'folded', value ->> 'ref', value ->> 'note', value ->> 'plan',
-    value ->> 'limits', value ->> 'lastFour', ?2, ?2, value ->> 'expiresAtMs', unhex(value ->> 'hash')
+    value ->> 'limits', value ->> 'readOnly', value ->> 'lastFour', ?2, ?2, value ->> 'expiresAtMs', unhex(value ->> 'hash')
   FROM json_each(?1)
   ${unlessNamed ? "WHERE NOT EXISTS (SELECT 1 FROM keys WHERE folded_name = value ->> 'folded')" : ""}`;
 const CREATED = "created" satisfies KeyChange;
@@ -73,7 +74,7 @@ export async function createKeys(
 ): Promise<CreatedKey[]> {
   const secrets = new Map<string, string>();
   const rows = newKeys.map((newKey) => {
-    const { name, plan, expiresAtMs, limits: own, ref = null, note = null } = newKey;
+    const { name, plan, expiresAtMs, limits: own, access = "write", ref = null, note = null } = newKey;
     const id = newKeyId();
     const secret = newSecret(id);
     secrets.set(id, secret);
@@ -88,6 +89,7 @@ export async function createKeys(
       note,
       plan,
       limits: ownLimits(plan, limits),
+      readOnly: readOnly(access),
       expiresAtMs,
       created,
       ...ofSecret,
@@ -136,6 +138,8 @@ export const setNote = changer("note");
 export const setExpiry = changer("expiry");
 /** Changes the plan of a key. Its current usage stays counted. Throws if the plan needs limits of the key's own. */
 export const changePlan = changer("plan");
+/** Lets a key only read, or write too. */
+export const changeAccess = changer("access");
 /** Lifts the ban of a key, and every other that began before now. */
 export const unbanKey = changer("unbanned");
 

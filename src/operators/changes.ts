@@ -1,6 +1,7 @@
 // The kinds of change of a key: what each sets, which keys it may change, and how it is recorded. admin.ts makes the changes.
 // Recorded values are texts for people: a plan with its limits, a name, the last four characters of a secret, or a time.
 
+import type { Access } from "../keys/key.ts";
 import {
   forEachWindow,
   type Limits,
@@ -100,6 +101,16 @@ export const KEY_CHANGES = {
     from: "concat_ws(' ', plan, (SELECT group_concat(value || '/' || key, ' ') FROM json_each(limits)))",
     to: planText,
   }),
+  // 1 and NULL take no room in a row.
+  access: kind<[access: Access]>({
+    where: NOT_REVOKED,
+    differs: "read_only IS NOT ?4",
+    set: { read_only: "?4" },
+    parameters: (_, access) => [readOnly(access)],
+    parametersIfFull: (_, access) => [readOnly(access)],
+    from: "iif(read_only = 1, 'read', 'write')",
+    to: (access) => access,
+  }),
   // All secrets that it replaces are good until `goodUntilMs` at most.
   rotated: kind<[secret: string, goodUntilMs: number | null]>({
     where: NOT_ENDED,
@@ -168,12 +179,13 @@ export const KEY_CHANGES = {
   }),
 };
 
-/** `limits` are for plans whose keys have limits of their own; the expiry must be in the future. */
+/** `limits` are for plans whose keys have limits of their own; the expiry must be in the future; a key may write by default. */
 export interface NewKey {
   name: string;
   plan: Plan;
   expiresAtMs: number | null;
   limits?: Limits;
+  access?: Access | undefined;
   /** The id of the customer in the operator's own system. */
   ref?: string | null;
   note?: string | null;
@@ -192,14 +204,19 @@ export type KeyChange = OperatorChange | typeof CREATED | typeof BANNED;
 export const CHANGE_NAMES = [CREATED, ...(Object.keys(KEY_CHANGES) as OperatorChange[]), BANNED] as const;
 
 /** The recorded value of a creation. */
-export function creationText({ plan, limits, expiresAtMs, ref = null, note = null }: NewKey): string {
+export function creationText(newKey: NewKey): string {
+  const { plan, limits, access, expiresAtMs, ref = null, note = null } = newKey;
   return [
     planText(plan, limits),
+    ...(access === "read" ? ["read-only"] : []),
     ...(expiresAtMs === null ? [] : [`expires ${formatTime(expiresAtMs)}`]),
     ...(ref === null ? [] : [`ref ${ref}`]),
     ...(note === null ? [] : [`note ${note}`]),
   ].join(", ");
 }
+
+/** How access is stored. */
+export const readOnly = (access: Access) => (access === "read" ? 1 : null);
 
 export const lastFourOf = (secret: string) => secret.slice(-4);
 

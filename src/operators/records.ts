@@ -79,6 +79,7 @@ const STATES = {
   active: `NOT ${ENDED} AND suspendedAtMs IS NULL AND bannedUntilMs IS NULL`,
   suspended: "revokedAtMs IS NULL AND suspendedAtMs IS NOT NULL",
   banned: `NOT ${ENDED} AND bannedUntilMs IS NOT NULL`,
+  "read-only": `NOT ${ENDED} AND access = 'read'`,
   expiring: `NOT ${ENDED} AND expiresAtMs <= ?1 + ${EXPIRING_DAYS * DAY_MS}`,
   "in-grace": `NOT ${ENDED} AND graceUntilMs IS NOT NULL`,
   expired: `revokedAtMs IS NULL AND ${ENDED}`,

@@ -112,7 +112,7 @@ it.each([
   ["keys list all", "Expected 0 arguments but got 1: all; see ./petstore keys list --help"],
   [
     "keys list --state gone",
-    "Allowed choices are active, suspended, banned, expiring, in-grace, expired, revoked",
+    "Allowed choices are active, suspended, banned, read-only, expiring, in-grace, expired, revoked",
   ],
   ["keys list --search --json", "It looks like an option"],
   [`keys list --search ${SECRET}`, "keys find reads one from standard input"],
@@ -125,6 +125,7 @@ it.each([
   ["keys create --name x", "add --name NAME and --plan PLAN, or --from FILE"],
   ["keys create --from x --plan free", "'--from <file>' cannot be used with option '--plan <plan>'"],
   ["keys create --from x --ref 1", "'--from <file>' cannot be used with option '--ref <ref>'"],
+  ["keys create --from x --read-only", "'--from <file>' cannot be used with option '--read-only'"],
   ["keys create --from none.csv", `there is no ${resolve("none.csv")}`],
   ["keys create --name= --plan free", "It must be 1 to 255 characters"],
   [`keys create --name ${"x".repeat(256)} --plan free`, "It must be 1 to 255 characters"],
@@ -164,6 +165,7 @@ it.each([
   ["keys rename - x", "It must be a public ID"],
   ["keys revoke -", "standard input has no IDs"],
   [`keys plan ${ID} toString`, `Allowed choices are ${PLANS.join(", ")}`],
+  [`keys access ${ID} none`, "Allowed choices are read, write"],
   [`keys plan ${ID} pro --per-day 5`, "are for enterprise only: pro has fixed limits"],
 ])("./petstore %s is refused with exit code 2 and one line: %s", async (line, problem) => {
   const { exitCode, stdout, stderr } = await runPetstore(line);

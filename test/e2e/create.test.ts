@@ -345,6 +345,38 @@ describe("./petstore keys create --from", () => {
     expect([again.exitCode, again.stdout]).toEqual([0, "name,id,key\n"]);
   });
 
+  it("the column access makes read-only keys, and is compared with those that exist", async () => {
+    const header = "name,plan,access";
+    const run = async (lines: string[], columns = header) =>
+      runPetstore(`keys create --from ${await fileOf(lines, columns)} --remote`);
+    expect(await run(["~reader,free,read", "~writer,free,", "~c,free,none"])).toMatchObject({
+      exitCode: 2,
+      stderr: expect.stringContaining('customers.csv:4: access "none": Allowed choices are read, write.\n'),
+    });
+    expect((await run(["~reader,free,READ", "~writer,free,"])).exitCode).toBe(0);
+    const accessOf = async (name: string) => {
+      const { stdout } = await runPetstore(`keys list --search ${name} --json --remote`);
+      const [{ id, access }] = JSON.parse(stdout);
+      return { id, access };
+    };
+    const [reader, writer] = [await accessOf("~reader"), await accessOf("~writer")];
+    expect([reader.access, writer.access]).toEqual(["read", "write"]);
+    const { exitCode, stderr } = await run(["~reader,free,", "~writer,free,write"]);
+    expect([exitCode, stderr]).toEqual([
+      1,
+      expect.stringContaining(`: its access is "read", in the file "write"\n`),
+    ]);
+    expect(stderr).toContain(
+      `\nTo change the first of them: ./petstore keys access ${reader.id} write --remote\n`,
+    );
+    // A file without the column says nothing about it.
+    expect((await run(["~reader,free", "~writer,free"], "name,plan")).exitCode).toBe(0);
+    await revokeKey(database, reader.id, operator());
+    expect((await run(["~reader,free,read"])).stderr).toContain(
+      "create --name '~reader' --plan free --read-only --remote\n",
+    );
+  });
+
   it("two commands with the same names make one key for each name", async () => {
     const path = await fileOf(3 * BATCH);
     const inCapitals = join(folder, "capitals.csv");

@@ -6,6 +6,7 @@ import { DatabaseSync } from "node:sqlite";
 import { afterAll, assert, beforeAll, expect, it, vi } from "vitest";
 import { DatabaseFull } from "../../src/d1/statements.ts";
 import {
+  changeAccess,
   createKey,
   endGraces,
   resumeKey,
@@ -118,9 +119,12 @@ it("many rows have no room for a time: to store one, SQLite needs another page",
   expect(ids.filter(needsPage).length).toBeGreaterThan(ids.length / 3);
 });
 
-it("every key can be suspended, resumed, unbanned and revoked, and its graces ended, although nothing fits into the record", async () => {
+it("the access of every key can be changed, every key can be suspended, resumed, unbanned and revoked, and its graces ended, although nothing fits into the record", async () => {
   let unrecorded = 0;
   for (const change of [
+    (id: string) => changeAccess(database, id, "read", operator()),
+    (id: string) => changeAccess(database, id, "write", operator()),
+    (id: string) => changeAccess(database, id, "read", operator()),
     (id: string) => suspendKey(database, id, "leaked", false, operator()),
     (id: string) => suspendKey(database, id, "unpaid", true, operator()),
     (id: string) => resumeKey(database, id, null, operator()),
@@ -138,7 +142,7 @@ it("every key can be suspended, resumed, unbanned and revoked, and its graces en
   expect(unrecorded).toBeGreaterThan(4 * ids.length);
   const left = `
     SELECT id FROM keys LEFT JOIN replaced_secrets ON key_id = id WHERE id <> ?2
-      AND (revoked_at_ms IS NULL OR suspended_at_ms IS NULL OR bans_lifted_until_ms <= ?1 OR good_until_ms > ?1)`;
+      AND (revoked_at_ms IS NULL OR read_only IS NULL OR suspended_at_ms IS NULL OR bans_lifted_until_ms <= ?1 OR good_until_ms > ?1)`;
   expect(sqlite.prepare(left).all(Date.now(), commandId)).toEqual([]);
   const replaced = sqlite.prepare("SELECT count(*) AS count FROM replaced_secrets").get();
   expect(replaced?.count).toBeGreaterThan(ids.length / 4);
@@ -147,6 +151,7 @@ it("every key can be suspended, resumed, unbanned and revoked, and its graces en
 it("commands say what to note down, and what a full database does not permit", async () => {
   const run = (line: string) => runPetstore(`keys ${line.replace("ID", commandId)} --remote`);
   for (const [line, done] of [
+    ["access ID read", "changed the access of ID (read)"],
     ["suspend ID --reason unpaid", "suspended ID (unpaid)"],
     ["resume ID", "resumed ID"],
     ["unban ID", "lifted any ban of ID"],
@@ -163,7 +168,7 @@ it("commands say what to note down, and what a full database does not permit", a
           exitCode: 1,
           stdout: "",
           stderr: expect.stringContaining(
-            "error: the database is full: nothing was written; suspend, resume, revoke, end-grace and unban need no room in it, only on the disk",
+            "error: the database is full: nothing was written; access, suspend, resume, revoke, end-grace and unban need no room in it, only on the disk",
           ),
         });
   }

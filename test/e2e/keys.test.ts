@@ -164,6 +164,7 @@ describe("./petstore keys create", () => {
       plan: "enterprise",
       perMinute: 7,
       perDay: 1_000_000_000,
+      access: "write",
       lastFour: key.slice(-4),
       createdAt: TIME,
       expiresAt: "2099-12-31T22:59:59Z",
@@ -226,7 +227,9 @@ describe("./petstore keys list", () => {
       (await newKey(`~${name}`, ...lifetimeMs)).id;
     await create("expiring", 29 * DAY_MS);
     await create("expired", -1);
-    await run(`rotate ${await create("fresh", 31 * DAY_MS)} --yes`);
+    const fresh = await create("fresh", 31 * DAY_MS);
+    await run(`rotate ${fresh} --yes`);
+    await run(`access ${fresh} read`);
     await run(`rotate ${await create("in grace")} --grace 3600 --yes`);
     await writeBans(await create("banned"), 1);
     const unbanned = await create("unbanned");
@@ -253,6 +256,7 @@ describe("./petstore keys list", () => {
     active: ["expiring", "fresh", "in grace", "last", "unbanned", "日本語"],
     suspended: ["suspended"],
     banned: ["banned"],
+    "read-only": ["fresh"],
     expiring: ["expiring"],
     "in-grace": ["in grace", "suspended"],
     expired: ["expired"],
@@ -390,6 +394,8 @@ it("every change is recorded, with the values before and after, and who made it"
     ["note ID late", "note: invoice → late"],
     ["plan ID enterprise --per-minute 7 --per-day 70", "plan: free → enterprise 7/minute 70/day"],
     ["plan ID pro", "plan: enterprise 7/minute 70/day → pro"],
+    ["access ID read", "access: write → read"],
+    ["access ID write", "access: read → write"],
     ["expire ID 2099-01-31", "expiry: never → 2099-01-31T00:00:00Z"],
     ["expire ID never", "expiry: 2099-01-31T00:00:00Z → never"],
     ["rotate ID --yes", `rotated: ${lastFour} → \\w{4}`],
@@ -429,6 +435,7 @@ it("a command that changes nothing says so, records nothing, and is no failure, 
     ["ref ID C-2", "has this ref already"],
     ["note ID ", "has no note already"],
     [`${enterprise} 50`, "is on the plan enterprise already, with these limits"],
+    ["access ID write", "has the access write already"],
     ["resume ID", "is not suspended"],
     ["end-grace ID", "has no replaced key that works"],
   ];
@@ -527,7 +534,7 @@ it("changes of a key that is unknown, revoked or expired are refused; an expired
   const unknown = "key_000000000000";
   const reads = ["show ID", "log ID"];
   const needActive = ["rotate ID --yes", "plan ID pro", "unban ID"];
-  const others = ["rename ID other", "expire ID never"];
+  const others = ["rename ID other", "expire ID never", "access ID read"];
   const changes = [...needActive, ...others, "suspend ID --reason test", "resume ID"];
   for (const [id, lines, problem] of [
     [
@@ -633,6 +640,30 @@ describe("./petstore keys suspend and resume", () => {
       /: expired, free plan, .*, expired \d{4}-\S+Z\.\n/,
     );
   });
+});
+
+it("a read-only key is shown as one, from its creation until it may write", async () => {
+  const { stdout: secret, stderr } = await run("create --name reader --plan free --read-only");
+  const plan = "free plan, 60 requests per minute, 1000 per day, never expires.\n";
+  const [, id = ""] = stderr.match(/\nCreated (key_\w{12}) /) ?? [];
+  expect(stderr).toContain(`\nCreated ${id} ("reader"): active, read-only, ${plan}`);
+  expect(await rowOf(id)).toMatch(/ active, read-only$/);
+  expect((await run(`show ${id}`)).stdout).toMatch(/\nState +active, read-only\n(.*\n)*Access +read only\n/);
+  expect((await runPiped("find", secret)).stdout).toMatch(/: active, read-only\n/);
+  expect(await json(`show ${id}`)).toMatchObject({ access: "read", state: "active" });
+  const { exitCode, stdout, stderr: notes } = await run(`access ${id} write`);
+  expect([exitCode, stdout]).toEqual([0, `Changed the access of ${id} ("reader"): active, ${plan}`]);
+  expect(notes).toBe("This takes effect everywhere within 30 seconds.\n");
+  expect((await run(`show ${id}`)).stdout).toMatch(/\nState +active\n(.*\n)*Access +read and write\n/);
+  const by = userInfo().username;
+  expect(await changesOf(id)).toEqual([
+    `created: null → free, read-only (${by})`,
+    `access: read → write (${by})`,
+  ]);
+  // An expired key is no read-only one until it works again.
+  const { id: expired } = await newKey("expired", -1);
+  expect(await json(`access ${expired} read`)).toMatchObject({ access: "read", states: ["expired"] });
+  expect((await run(`expire ${expired} never`)).stdout).toContain(": active, read-only, ");
 });
 
 it("./petstore keys end-grace ends the replaced keys after a question, and says until when they would have worked", async () => {
@@ -804,6 +835,7 @@ describe("IDs on standard input", () => {
       ["expire - 2099-01-31", `This sets the expiry of 5 keys (${first}) to 2099-01-31T00:00:00Z.`],
       ["expire - never", `This sets the expiry of 5 keys (${first}) to never.`],
       ["plan - pro", `This changes the plan of 5 keys (${first}) to pro.`],
+      ["access - read", `This changes the access of 5 keys (${first}) to read.`],
       ["unban -", `This lifts any ban of 5 keys (${first}).`],
       ["end-grace -", `This ends the replaced keys of 5 keys (${first}), for good. Current keys go on.`],
       ["rotate -", `The current keys of 5 keys (${first}) stop working everywhere within 30 seconds.`],
@@ -821,6 +853,7 @@ describe("IDs on standard input", () => {
     ["suspend - --reason test", { state: "suspended" }],
     ["expire - 2099-01-31", { expiresAt: "2099-01-31T00:00:00Z" }],
     ["plan - pro", { plan: "pro" }],
+    ["access - read", { access: "read", states: ["active", "read-only"] }],
     ["unban -", { state: "active" }],
     ["end-grace -", { graceUntil: null }],
     ["revoke -", { state: "revoked" }],

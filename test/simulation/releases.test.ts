@@ -4,7 +4,7 @@
 import { describe, expect, it } from "vitest";
 import { MAX_LIMIT } from "../../src/limits/windows.ts";
 import { addUnknown, drop, fieldsOf } from "../support/fields.ts";
-import * as released from "../support/releases/1.0.0.ts";
+import * as released from "../support/releases/1.1.0.ts";
 import { costOfRestart, type Deployment, deploy, LIMIT } from "./deployment.ts";
 import type { Alter } from "./world.ts";
 

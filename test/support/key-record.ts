@@ -17,6 +17,7 @@ export const keyOf = (hashes: readonly string[], limits: AnyLimits, id = KEY_ID)
   id,
   plan: "enterprise",
   limits: limits as Limits,
+  access: "write",
   expiresAtMs: null,
   revokedAtMs: null,
   suspendedAtMs: null,

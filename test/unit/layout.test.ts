@@ -14,6 +14,7 @@ const ORDER = [
   "src/operators/**",
   "src/pets/**",
   "src/keys/usage/usage-route.ts",
+  "src/keys/access.ts",
   "src/keys/limiter.ts",
   "src/keys/usage/demand.ts",
   "src/keys/usage/usage-body.ts",

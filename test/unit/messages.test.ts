@@ -16,7 +16,8 @@ import { unusedQuota } from "../../src/limits/object/quota.ts";
 import * as state from "../../src/limits/object/state.ts";
 import { startOfWindowMs } from "../../src/limits/windows.ts";
 import { drop, fieldsOf, replaceNumber } from "../support/fields.ts";
-import * as released from "../support/releases/1.0.0.ts";
+import * as first from "../support/releases/1.0.0.ts";
+import * as released from "../support/releases/1.1.0.ts";
 
 const { request, answer, stored } = released;
 
@@ -62,14 +63,25 @@ const resultOf = (message: object) => {
   return "result" in read ? read.result : undefined;
 };
 
-describe.each([released])("release 1.0.0", (release) => {
-  it("is read as it was written", () => {
+/** What a key has that its release did not know. */
+const DEFAULTS = { access: "write" };
+const withDefaults = <Answer extends { key: object }>({ key, ...answer }: Answer) => ({
+  ...answer,
+  key: { ...DEFAULTS, ...key },
+});
+
+describe.each([
+  ["1.0.0", first],
+  ["1.1.0", released],
+])("release %s", (_, release) => {
+  it("is read as it was written, with a default for what it lacks", () => {
     expect(readAcquireRequest(release.request)).toEqual(release.request);
-    expect(readAcquireAnswer(release.answer, KNOWN)).toEqual(release.answer);
-    expect(readUsageAnswer(release.usage, KNOWN)).toEqual(release.usage);
-    expect(readKeyAnswer(release.identified, KNOWN)).toEqual(release.identified);
+    expect(readAcquireAnswer(release.answer, KNOWN)).toEqual(withDefaults(release.answer));
+    expect(readUsageAnswer(release.usage, KNOWN)).toEqual(withDefaults(release.usage));
+    expect(readKeyAnswer(release.identified, KNOWN)).toEqual(withDefaults(release.identified));
     expect(readKeyAnswer(release.noRecord, KNOWN)).toEqual(release.noRecord);
-    expect(readState(release.stored, 0, refuseAll)).toMatchObject(release.stored);
+    const stored = { ...release.stored, read: withDefaults(release.stored.read) };
+    expect(readState(release.stored, 0, refuseAll)).toMatchObject(stored);
   });
 
   it("has no number that is read although it is none: a message is refused, a stored one counts as absent", () => {
@@ -161,7 +173,8 @@ describe("a call", () => {
 });
 
 describe("an answer", () => {
-  it.each(pathsOf(answer.key, "key"))("has no key without %s, and then the isolate's or none", (path) => {
+  const needed = pathsOf(answer.key, "key").filter((path) => !Object.keys(DEFAULTS).includes(path.slice(4)));
+  it.each(needed)("has no key without %s, and then the isolate's or none", (path) => {
     const message = without(answer, path);
     expect(() => readAnswer(message)).toThrow(new TypeError("an answer of the object has no key"));
     const key = { ...answer.key, id: "known" } as never;

@@ -75,6 +75,8 @@ const PROVOCATIONS: Record<string, Provocation> = {
   "createPet 400 missing": (user) => user.post(`{"name":"Rex"}`),
   "createPet 400 json": (user) => user.post("{"),
   "createPet 400 name": (user) => user.postOnce(REX, "order 4711"),
+  "createPet 403 readOnly": async () =>
+    request("createPet", {}, (await newClient({ plan: "free", access: "read" })).call),
   "createPet 413 large": (user) => user.post(" ".repeat(MAX_BODY_BYTES + 1)),
   "createPet 415 text": (user) => user.post("Rex", { "Content-Type": "text/plain" }),
   "createPet 415 compressed": (user) =>
@@ -94,6 +96,8 @@ const PROVOCATIONS: Record<string, Provocation> = {
     await user.get("/v1/pets");
     return user.get("/v1/usage");
   },
+  "otherRequests 403 readOnly": async () =>
+    (await newClient({ plan: "free", access: "read" })).call("/v1/pets", { method: "DELETE" }),
   "otherRequests 404 path": async (user) => {
     // The next request is decided by a lease.
     for (let request = 0; request < 5; request += 1) await user.get("/v1/nowhere");

@@ -44,6 +44,7 @@ it.each([
   ["a note of 201 characters", key({ note: `'${"x".repeat(201)}'` })],
   ["a revocation at 0", "UPDATE keys SET revoked_at_ms = 0"],
   ["a suspension at 0", "UPDATE keys SET suspended_at_ms = 0"],
+  ["an access that is not 1", "UPDATE keys SET read_only = 0"],
   ["the id of another key", "UPDATE keys SET id = 'same'"],
   ["a replaced secret of 31 bytes", replaced("id, randomblob(31), 1")],
   ["a replaced secret of an unknown key", replaced("'nobody', randomblob(32), 1")],

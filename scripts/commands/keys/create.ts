@@ -1,5 +1,6 @@
 // ./petstore keys create: creates a key, or the keys of a file, and prints each once.
 
+import type { Access } from "../../../src/keys/key.ts";
 import { WINDOW_NAMES } from "../../../src/keys/plans.ts";
 import { USAGE_EVERY_MS } from "../../../src/limits/index.ts";
 import { createKey, createKeys } from "../../../src/operators/admin.ts";
@@ -54,6 +55,7 @@ export default defineCommand({
     name: { placeholder: "name", description: "the owner's name", parse: keyName },
     plan: { placeholder: "plan", ...PLAN },
     ...LIMITS,
+    readOnly: { description: "the key may only read: GET and HEAD" },
     expires: {
       placeholder: "date",
       description: 'when the key ends: the beginning of a UTC day, a time, or "never" (default)',
@@ -65,7 +67,7 @@ export default defineCommand({
       placeholder: "file",
       parse: file,
       description: `a CSV file in UTF-8, with commas, semicolons or tabs between fields, and a header: ${COLUMNS_TEXT}`,
-      conflicts: ["name", "plan", ...LIMIT_NAMES, "expires", "ref", "note", "json"],
+      conflicts: ["name", "plan", ...LIMIT_NAMES, "readOnly", "expires", "ref", "note", "json"],
     },
     ...CHANGE,
   },
@@ -75,7 +77,7 @@ export default defineCommand({
     "--from customers.csv > keys.csv",
   ],
   async handler(io, options) {
-    const { name, plan, expires, from, ref = null, note = null } = options;
+    const { name, plan, readOnly, expires, from, ref = null, note = null } = options;
     if (from !== undefined) {
       const lines = await checkedLines(io, from);
       return waitingForCalls(() =>
@@ -92,8 +94,9 @@ export default defineCommand({
       await requireNoRestore(context.database, context.where);
       warnOfLimits(io, limits);
       await warnOfName(context, name);
+      const access: Access = readOnly ? "read" : "write";
       const expiresAtMs = expires?.atMs ?? null;
-      const newKey = { name, plan, expiresAtMs, ref, note, ...(limits && { limits }) };
+      const newKey = { name, plan, access, expiresAtMs, ref, note, ...(limits && { limits }) };
       const { key, secret } = await createKey(context.database, newKey, context.operator);
       await printSecret(context, options, "Created", key, secret);
     });
@@ -199,13 +202,14 @@ interface Difference {
 
 /** How a key differs from what its line says. */
 function differencesOf(line: Line, key: ListedKey): Difference[] {
-  const { name, plan, limits, expiresAtMs, says } = line;
+  const { name, plan, limits, access, expiresAtMs, says } = line;
   const own = limitWords(limits);
   const end = timeOrNull(expiresAtMs) ?? "never";
   if (key.revokedAtMs !== null) {
+    const only = access === "read" ? ["--read-only"] : [];
     const expires = expiresAtMs === null ? [] : ["--expires", end];
     const customer = [...(line.ref ? ["--ref", line.ref] : []), ...(line.note ? ["--note", line.note] : [])];
-    const words = ["--name", name, "--plan", plan, ...own, ...expires, ...customer];
+    const words = ["--name", name, "--plan", plan, ...own, ...only, ...expires, ...customer];
     const text = "for good; its name is free for keys create, but a file makes no second key of a name";
     return [{ text, change: ["keys create", ...words] }];
   }
@@ -223,7 +227,7 @@ function differencesOf(line: Line, key: ListedKey): Difference[] {
       text: `its plan is ${planText(key.plan, key.limits)}, in the file ${planText(plan, limits)}`,
       change: ["keys plan", key.id, plan, ...own],
     });
-  for (const field of ["ref", "note"] as const)
+  for (const field of ["access", "ref", "note"] as const)
     if (says.includes(field) && key[field] !== line[field])
       differences.push({
         text: `its ${field} is ${shown(key[field])}, in the file ${shown(line[field])}`,

@@ -61,6 +61,7 @@ const FACTS: {
   ],
   ref: ({ key }) => ["Ref", printable(key.ref ?? "none")],
   note: ({ key }) => ["Note", printable(key.note ?? "none")],
+  access: ({ key }) => ["Access", key.access === "read" ? "read only" : "read and write"],
   bans: ({ key, ban }) => ["Ban", banText(key, ban)],
   lastFour: ({ key }) => ["Key", `ends in ${key.lastFour}`],
   createdAtMs: ({ key }) => ["Created", formatTime(key.createdAtMs)],

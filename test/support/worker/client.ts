@@ -3,6 +3,7 @@
 import { env, exports } from "cloudflare:workers";
 import { expect, vi } from "vitest";
 import { HEADER } from "../../../src/http/header-names.ts";
+import type { Access } from "../../../src/keys/key.ts";
 import type { Limits, Plan } from "../../../src/keys/plans.ts";
 import { REQUESTS_PER_MINUTE } from "../../../src/limits/address-counter.ts";
 import { BAN_GRACE_MS } from "../../../src/limits/object/bans.ts";
@@ -16,14 +17,14 @@ import { pass } from "./time.ts";
 export const ORIGIN = "https://petstore.example";
 
 /** `limits` are for the enterprise plan only. */
-type KeyOptions = { plan?: Plan; limits?: Partial<Limits>; expiresAtMs?: number | null };
+type KeyOptions = { plan?: Plan; limits?: Partial<Limits>; access?: Access; expiresAtMs?: number | null };
 
 /** Who changes keys in tests. */
 export const operator = (nowMs = Date.now()) => ({ by: "a test", nowMs });
 
 /** Creates a key. The default is the business plan, whose limits most tests don't reach. */
-export async function newKey({ plan = "business", limits, expiresAtMs = null }: KeyOptions = {}) {
-  const key = { name: "a test", plan, expiresAtMs, ...(limits && { limits: limitsWith(limits) }) };
+export async function newKey({ plan = "business", limits, access, expiresAtMs = null }: KeyOptions = {}) {
+  const key = { name: "a test", plan, access, expiresAtMs, ...(limits && { limits: limitsWith(limits) }) };
   const created = await createKey(env.KEYS_DB, key, operator());
   return { id: created.key.id, secret: created.secret };
 }
