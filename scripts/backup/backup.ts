@@ -16,16 +16,22 @@ export async function namesOf(target: Target): Promise<string> {
   return `the databases ${await deployedNames(target)} of the account ${(await openAccount()).label}`;
 }
 
-/** Writes a backup of the databases into a file that does not exist yet. Throws while a restore is unfinished. */
-export async function backUp(io: Io, target: Target, databases: Databases, path: string): Promise<Summary> {
+/**
+ * Writes a backup of the databases, which begins at `beganAtMs`, into a file that does not exist yet. Throws while a restore is unfinished.
+ */
+export async function backUp(
+  io: Io,
+  target: Target,
+  databases: Databases,
+  path: string,
+  beganAtMs: number,
+): Promise<Summary> {
   const unfinished = await patiently(() => findUnfinished(databases.keys));
   if (unfinished !== null)
     throw new Error(
       `a restore is unfinished: finish it first, with ${finishLine(unfinished, targetOptions(target))}`,
     );
   await requireTables(databases);
-  // The time comes first: what is older than a backup is in it.
-  const createdAt = formatTime(Date.now());
   const [highestId, tables, keys, pets] = await Promise.all([
     patiently(() => findHighestId(databases.pets)),
     readTables(databases),
@@ -33,7 +39,14 @@ export async function backUp(io: Io, target: Target, databases: Databases, path:
     patiently(() => appliedMigrations(databases.pets)),
   ]);
   const layout = layoutOf(tables);
-  const header = { createdAt, source: await namesOf(target), highestId, migrations: { keys, pets }, layout };
+  // What is older than a backup is in it, because nothing was read before.
+  const header = {
+    createdAt: formatTime(beganAtMs),
+    source: await namesOf(target),
+    highestId,
+    migrations: { keys, pets },
+    layout,
+  };
   return io.step(`Writing ${path}`, (progress) => {
     const count = counter(progress);
     return writeFile(path, header, rowsOf(databases, tables, header, count));

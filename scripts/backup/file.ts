@@ -4,7 +4,7 @@
 
 import { createHash } from "node:crypto";
 import { accessSync, constants, createReadStream, createWriteStream, lstatSync, rmSync } from "node:fs";
-import { open, rename, stat } from "node:fs/promises";
+import { link, open, rename, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { isDeepStrictEqual } from "node:util";
@@ -91,13 +91,22 @@ export async function writeFile(path: string, header: Header, rows: AsyncIterabl
   try {
     const file = createWriteStream(partial, { flags: "wx", mode: 0o600, flush: true });
     await pipeline(textsOf(header, rows, summary), createGzip(), file);
-    await rename(partial, path);
+    await publish(partial, path);
     await syncFolder(dirname(path));
     return summary;
   } finally {
     process.off("exit", remove);
     remove();
   }
+}
+
+/** Gives a complete file its name. Unlike a renaming, a link replaces no file that has got the name meanwhile. */
+async function publish(partial: string, path: string): Promise<void> {
+  await link(partial, path).catch((error) => {
+    if (error.code === "EEXIST") throw new Error("it exists meanwhile");
+    // Not every file system has links.
+    return rename(partial, path);
+  });
 }
 
 async function* textsOf(header: Header, rows: AsyncIterable<Rows>, summary: Summary) {

@@ -31,6 +31,9 @@ export interface Table {
 /** By database and name, such as "pets.creations", in the order in which a restore writes them. */
 export type Tables = Map<string, Table>;
 
+/** They are about the databases of a deployment, not of what these contain: restored elsewhere, they would be wrong. */
+const LEFT_OUT = ["keys.backups", "keys.database_sizes"];
+
 /** One statement reads a key with its replaced secrets, because a rotation moves a secret from one table to the other. */
 const [OWNER, PART, LINK] = ["keys.keys", "keys.replaced_secrets", "key_id"];
 
@@ -49,12 +52,13 @@ export async function tablesOf(database: D1Database, contents: Contents): Promis
   return [...byName].map(([name, columns]) => ({ contents, name, columns }));
 }
 
-/** The tables of both databases. Keys are last: without them nobody can call the service. */
+/** The tables of a backup, in both databases. Keys are last: without them nobody can call the service. */
 export async function readTables(databases: Databases): Promise<Tables> {
   const tables: Tables = new Map();
   for (const contents of [...CONTENTS].reverse())
     for (const table of await patiently(() => tablesOf(databases[contents], contents)))
       tables.set(`${contents}.${table.name}`, table);
+  for (const label of LEFT_OUT) tables.delete(label);
   const [owner, part] = [tables.get(OWNER), tables.get(PART)];
   if (owner === undefined || part === undefined) return tables;
   const columns = part.columns.filter(({ name }) => name !== LINK);

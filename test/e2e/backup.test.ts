@@ -108,11 +108,14 @@ async function empty(database: D1Database): Promise<void> {
   for (const { name } of tables) await run(database, `DROP TABLE ${name}`);
 }
 
-/** All rows by table, as SQLite's literals; of many rows, a digest. */
+/** What no backup has. */
+const LEFT_OUT = "'d1_migrations', 'backups', 'database_sizes'";
+
+/** All rows by table that a backup can have, as SQLite's literals; of many rows, a digest. */
 async function allRows(databases: Databases): Promise<Record<string, string[]>> {
   const all: Record<string, string[]> = {};
   for (const database of [databases.keys, databases.pets])
-    for (const { name } of await run<{ name: string }>(database, `${TABLES} AND name != 'd1_migrations'`)) {
+    for (const { name } of await run<{ name: string }>(database, `${TABLES} AND name NOT IN (${LEFT_OUT})`)) {
       const columns = await run<{ name: string }>(database, `SELECT name FROM pragma_table_info('${name}')`);
       const row = columns.map((column) => `quote(${column.name})`).join(" || ',' || ");
       const found = await run<{ row: string }>(database, `SELECT ${row} AS row FROM ${name} ORDER BY row`);
@@ -472,6 +475,23 @@ it("usage that a running service has recorded since keeps no restore back, and i
   expect(found).toEqual([{ count: 1_900, revision: 8 }]);
 });
 
+it("the record of backups and sizes belongs to its databases: no backup has it, and it keeps no restore back", async () => {
+  const insert = [
+    "INSERT OR REPLACE INTO backups VALUES (1, 5, 'jo')",
+    "INSERT OR REPLACE INTO database_sizes VALUES ('2026-11-20', 'pets', 5)",
+  ];
+  for (const sql of insert) await run(source.keys, sql);
+  const file = await newBackup("--remote");
+  const { layout } = (await split(file)).header;
+  expect(Object.keys(layout).filter((label) => /backups|sizes/.test(label))).toEqual([]);
+  await migrate(target.keys, "keys");
+  for (const sql of insert) await run(target.keys, sql.replace("5", "7"));
+  expect(await restore(file)).toMatchObject({ exitCode: 0 });
+  await expectRestored();
+  expect(await run(target.keys, "SELECT began_at_ms FROM backups")).toEqual([{ began_at_ms: 7 }]);
+  expect(await run(target.keys, "SELECT bytes FROM database_sizes")).toEqual([{ bytes: 7 }]);
+});
+
 it("a backup is a new file, and a restore has one: anything else is wrong usage", async () => {
   const link = newFile();
   await symlink(`${link}-none`, link);
@@ -722,8 +742,8 @@ it("a backup that is killed leaves no file with its name, and Ctrl-C leaves none
   const calls = await callsOf(() => newBackup("--remote"));
   const file = newFile();
   for (const signal of ["SIGKILL", "SIGINT", "SIGTERM"] as const) {
-    // The last calls read rows.
-    const at = random.int(calls - 5, calls);
+    // The last calls but two, which record the backup, read rows.
+    const at = random.int(calls - 7, calls - 2);
     const { exit, stderr } = await interrupt(`backup ${file} --remote`, signal, at, random.chance(0.5));
     if (signal !== "SIGKILL")
       expect([exit, stderr]).toEqual([

@@ -108,7 +108,12 @@ it.each([
   ["backup scripts", `${resolve("scripts")} is a folder: name a new file in it`],
   ["backup none/x", `there is no ${resolve("none")}`],
   ["backup petstore/x", `a part of the path ${resolve("petstore/x")} is a file, not a folder`],
-  ["backup", "missing required argument 'file'; see ./petstore backup --help"],
+  ["backup", "name a new FILE, or a folder with --dir"],
+  ["backup x --dir scripts", "name a new FILE, or a folder with --dir"],
+  ["backup x --keep 5", "--keep needs --dir DIR"],
+  ["backup --dir scripts --keep 0", "It must be an integer from 1 to 100000"],
+  ["backup --dir none", `there is no ${resolve("none")}`],
+  ["backup --dir petstore", `a part of the path ${resolve("petstore")}`],
   ["keys list all", "Expected 0 arguments but got 1: all; see ./petstore keys list --help"],
   [
     "keys list --state gone",

@@ -56,6 +56,8 @@ it.each([
   ["a second grace", replaced("id, zeroblob(32), 1 FROM keys UNION ALL SELECT id, zeroblob(32), 2")],
   ["a change that nobody made", change("'k', 1, 'renamed', NULL")],
   ["a change at 0", change("'k', 0, 'renamed', 'a test'")],
+  ["a second latest backup", "INSERT INTO backups VALUES (2, 1, 'a test')"],
+  ["a size on no day", "INSERT INTO database_sizes VALUES ('today', 'keys', 1)"],
 ])("the schema rejects %s", async (_, sql) => {
   // Two keys.
   for (let count = 0; count < 2; count += 1) await newKey();
