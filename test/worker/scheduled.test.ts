@@ -1,4 +1,4 @@
-// The cron trigger on the rows of usage. Idempotency records: idempotency.test.ts.
+// The cron trigger on the rows of usage, and on the sizes of databases. Idempotency records: idempotency.test.ts.
 
 import { createScheduledController, runDurableObjectAlarm } from "cloudflare:test";
 import { env } from "cloudflare:workers";
@@ -31,7 +31,7 @@ it("rows of usage are kept for 400 days, and then deleted, in steps", async () =
   await insertRows(dayBefore(USAGE_KEPT_DAYS + 300), 1);
   const statements = vi.spyOn(env.KEYS_DB, "prepare");
   await run();
-  expect(statements.mock.calls.filter(([sql]) => sql.includes("DELETE"))).toHaveLength(2);
+  expect(statements.mock.calls.filter(([sql]) => sql.includes("DELETE FROM key_usage"))).toHaveLength(2);
   expect(takeLogLines()).toContainEqual({ event: "usage_rows_deleted", rows: 1_002 });
   const { results } = await env.KEYS_DB.prepare(
     "SELECT DISTINCT day FROM key_usage WHERE key_id LIKE 'key %'",
@@ -107,4 +107,61 @@ it("idempotency records are deleted also if the keys database fails", async () =
   await expect(run()).rejects.toThrow();
   // Objects of earlier tests may note that they could not read their records.
   expect(takeLogLines().map(({ event }) => event)).toContain("idempotency_records_deleted");
+});
+
+const sizes = async () =>
+  (
+    await env.KEYS_DB.prepare("SELECT day, contents, bytes FROM database_sizes ORDER BY day, contents").all<{
+      day: string;
+      contents: string;
+      bytes: number;
+    }>()
+  ).results;
+const recorded = async () => (await sizes()).map(({ day, contents }) => `${day} ${contents}`);
+
+it("the size of each database is recorded in the first run of a UTC day, and kept for 400 days", async () => {
+  const old = [dayBefore(USAGE_KEPT_DAYS), dayBefore(USAGE_KEPT_DAYS + 1)];
+  await env.KEYS_DB.exec("DELETE FROM database_sizes");
+  for (const day of old)
+    await env.KEYS_DB.prepare("INSERT INTO database_sizes VALUES (?1, 'pets', 1)").bind(day).run();
+  const { meta } = await env.PETS_DB.prepare("SELECT 1").run();
+  await run();
+  const [kept, keys, pets] = await sizes();
+  expect(kept?.day).toBe(old[0]);
+  expect(keys).toEqual({ day: dayBefore(0), contents: "keys", bytes: expect.any(Number) });
+  expect(pets).toEqual({ day: dayBefore(0), contents: "pets", bytes: meta.size_after });
+  expect(keys?.bytes).not.toBe(pets?.bytes);
+  // A larger database, but not another day.
+  vi.setSystemTime(Date.parse(dayBefore(0)) + DAY_MS - 1);
+  await env.PETS_DB.exec("CREATE TABLE more (id INTEGER PRIMARY KEY)");
+  const statements = vi.spyOn(env.KEYS_DB, "prepare");
+  await run();
+  expect(statements.mock.calls.filter(([sql]) => /(INTO|FROM) database_sizes/.test(sql))).toHaveLength(1);
+  expect((await sizes())[2]).toEqual(pets);
+  pass(1);
+  await run();
+  await env.PETS_DB.exec("DROP TABLE more");
+  // It was midnight. What was older than 400 days is gone.
+  const [nextKeys, nextPets, ...others] = (await sizes()).slice(2);
+  expect([nextKeys?.day, nextPets?.day, others]).toEqual([dayBefore(0), dayBefore(0), []]);
+  expect(nextPets?.bytes).toBeGreaterThan(pets?.bytes ?? 0);
+});
+
+it("a database that fails keeps the size of no other from being recorded, and is measured by a later run", async () => {
+  await env.KEYS_DB.exec("DELETE FROM database_sizes");
+  const broken = vi.spyOn(env.PETS_DB, "prepare").mockImplementation(() => {
+    throw new Error("D1_ERROR: no such database");
+  });
+  const prepare = env.KEYS_DB.prepare.bind(env.KEYS_DB);
+  const usage = vi.spyOn(env.KEYS_DB, "prepare").mockImplementation((sql) => {
+    if (sql.includes("key_usage")) throw new Error("D1_ERROR: no such table: key_usage");
+    return prepare(sql);
+  });
+  await expect(run()).rejects.toThrow("key_usage");
+  expect(await recorded()).toEqual([`${dayBefore(0)} keys`]);
+  usage.mockRestore();
+  await expect(run()).rejects.toThrow("no such database");
+  broken.mockRestore();
+  await run();
+  expect(await recorded()).toEqual([`${dayBefore(0)} keys`, `${dayBefore(0)} pets`]);
 });
