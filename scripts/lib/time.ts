@@ -17,4 +17,16 @@ export function parseTime(text: string): number | undefined {
   return exists && timeMs < YEAR_10000_MS ? timeMs : undefined;
 }
 
+const UNITS = [
+  ["day", 86_400],
+  ["hour", 3_600],
+  ["minute", 60],
+] as const;
+
+/** Such as `6 days ago`, in the largest unit of which it is one or more; `in 6 days` for a negative age. */
+export function agoText(seconds: number): string {
+  const [unit, length] = UNITS.find(([, each]) => Math.abs(seconds) >= each) ?? ["second", 1];
+  return new Intl.RelativeTimeFormat("en").format(-Math.trunc(seconds / length), unit);
+}
+
 export { formatDate, formatTime } from "../../src/lib/rfc3339.ts";

@@ -2,6 +2,8 @@
 
 import { read } from "../../src/d1/statements.ts";
 import { countKeys } from "../../src/operators/records.ts";
+import { listSizes, type RecordedSize } from "../../src/operators/sizes.ts";
+import { findLastBackup } from "../backup/last-backup.ts";
 import { measureTable, tablesOf } from "../backup/tables.ts";
 import { DatabaseDamaged } from "../cloudflare/d1-file.ts";
 import {
@@ -19,6 +21,7 @@ import { logByStatus } from "../cloudflare/log-query.ts";
 import { findUnfinished, finishLine } from "../cloudflare/time-travel.ts";
 import { messageOf } from "../lib/io.ts";
 import { formatTime } from "../lib/time.ts";
+import { daysUntil, growthOf } from "./growth.ts";
 
 export const LOCAL_URL = "http://localhost:8787";
 /** Longer: patience with a slow service; shorter: a command that does not hang without one. */
@@ -27,6 +30,8 @@ const ANSWER_MS = 5_000;
 export const MAX_BYTES = 10_000_000_000;
 export const MAX_BYTES_FREE = 500_000_000;
 const HOUR_MS = 3_600_000;
+/** Longer: a change of growth shows later; shorter: a busy day counts more. */
+const GROWTH_DAYS = 30;
 
 /** Opens each database by itself: one that can't be opened must not hide the other. Throws if none can be opened. */
 export async function openEach(target: Target) {
@@ -51,15 +56,21 @@ export async function readStatus(
     readDatabase(target, database, contents, measuresTables);
   const ofKeys = <Value>(readFrom: (keys: D1Database) => Promise<Value>) =>
     orProblem(opened.keys.then(({ keys }) => orPending(target, keys, readFrom(keys))));
-  const [build, keysDatabase, petsDatabase, restore, keys, lastHour] = await Promise.all([
+  const [build, keysDatabase, petsDatabase, restore, backup, keys, sizes, lastHour] = await Promise.all([
     orProblem(readBuild(url, target)),
     orProblem(opened.keys.then(({ keys }) => read(keys, "keys"))),
     orProblem(opened.pets.then(({ pets }) => read(pets, "pets"))),
     ofKeys((keys) => readRestore(keys, targetOptions(target))),
+    ofKeys((keys) => readBackup(keys, nowMs)),
     ofKeys((keys) => countKeys(keys, nowMs)),
+    ofKeys((keys) => listSizes(keys, nowMs, GROWTH_DAYS)),
     isProduction ? orProblem(logByStatus(nowMs - HOUR_MS, nowMs)) : null,
   ]);
-  return { build, keysDatabase, petsDatabase, restore, keys, lastHour };
+  const growth = {
+    keys: isUnknown(sizes) ? sizes : readGrowth(target, sizes, "keys", keysDatabase),
+    pets: isUnknown(sizes) ? sizes : readGrowth(target, sizes, "pets", petsDatabase),
+  };
+  return { build, keysDatabase, petsDatabase, growth, restore, backup, keys, lastHour };
 }
 
 /** Whether a part could not be read. */
@@ -131,4 +142,32 @@ async function readRestore(keys: D1Database, where: string[]) {
   if (unfinished === null) return { unfinished: null };
   const { beganAtMs, begunBy } = unfinished;
   return { unfinished: { at: formatTime(beganAtMs), by: begunBy, finish: finishLine(unfinished, where) } };
+}
+
+/** The age is negative if the clock of one of the two machines is wrong. */
+async function readBackup(keys: D1Database, nowMs: number) {
+  const last = await findLastBackup(keys);
+  if (last === null) return { last: null };
+  const ageSeconds = Math.floor((nowMs - last.beganAtMs) / 1000);
+  return { last: { at: formatTime(last.beganAtMs), by: last.madeBy, ageSeconds } };
+}
+
+/** The growth of a database by its recorded sizes, and when it is full at that rate. */
+function readGrowth(
+  { kind }: Target,
+  sizes: RecordedSize[],
+  contents: Contents,
+  database: { bytes: number } | { problem: string },
+) {
+  if (isUnknown(database)) return database;
+  const growth = growthOf(sizes.filter((size) => size.contents === contents));
+  if (growth !== undefined) {
+    const until = (maxBytes: number) => daysUntil(maxBytes, database.bytes, growth.bytesPerDay);
+    return { ...growth, daysUntilFull: until(MAX_BYTES), daysUntilFullOnFree: until(MAX_BYTES_FREE) };
+  }
+  if (kind !== "production")
+    return { problem: "only production has the cron trigger that records the size of a day" };
+  return {
+    problem: `two days of the last ${GROWTH_DAYS} are needed, and the cron trigger records one a day`,
+  };
 }

@@ -3,6 +3,7 @@
 import { printable } from "../keys/text.ts";
 import { petstoreLine } from "../lib/line.ts";
 import { factsText, tableText } from "../lib/table.ts";
+import { agoText } from "../lib/time.ts";
 import { withSeparators } from "../usage/text.ts";
 import { isUnknown, MAX_BYTES, MAX_BYTES_FREE, type Status } from "./read.ts";
 
@@ -10,13 +11,15 @@ import { isUnknown, MAX_BYTES, MAX_BYTES_FREE, type Status } from "./read.ts";
 type Known<Part extends keyof Status> = Exclude<NonNullable<Status[Part]>, { problem: string }>;
 
 export function statusText(
-  { build, keysDatabase, petsDatabase, restore, keys, lastHour }: Status,
+  { build, keysDatabase, petsDatabase, growth, restore, backup, keys, lastHour }: Status,
   target: string[],
 ) {
   const facts = [
     ["Build", isUnknown(build) ? unknown(build) : `${printable(build.build)} at ${build.url}`],
     ["Keys database", isUnknown(keysDatabase) ? unknown(keysDatabase) : databaseText(keysDatabase, target)],
     ["Pets database", isUnknown(petsDatabase) ? unknown(petsDatabase) : databaseText(petsDatabase, target)],
+    ["Growth", growthText(growth)],
+    ["Backup", isUnknown(backup) ? unknown(backup) : backupText(backup)],
     ["Restore", isUnknown(restore) ? unknown(restore) : restoreText(restore)],
     ["Keys", isUnknown(keys) ? unknown(keys) : keysText(keys)],
   ];
@@ -57,6 +60,34 @@ function databaseText(
   if (missing.length > 0) return `${size}; its tables are lost: ${missing.join(", ")}`;
   if (pending.length === 0) return `${size}; no pending migrations`;
   return `${size}; pending: ${pending.join(", ")}, which ${petstoreLine("migrate", ...target)} applies`;
+}
+
+/** `keys 0.12 MB a day in 29 days, full in 80,000 days (on Workers Free in 3,900); pets …` */
+function growthText({ keys, pets }: Status["growth"]): string {
+  const [ofKeys, ofPets] = [keys, pets].map((each) => (isUnknown(each) ? unknown(each) : rateText(each)));
+  return ofKeys === ofPets && isUnknown(keys) ? unknown(keys) : `keys ${ofKeys}; pets ${ofPets}`;
+}
+
+function rateText({
+  bytesPerDay,
+  days,
+  daysUntilFull,
+  daysUntilFullOnFree,
+}: Exclude<Status["growth"]["keys"], { problem: string }>): string {
+  const rate = `${megabytes(bytesPerDay)} MB a day in ${daysText(days)}`;
+  if (daysUntilFull === null) return `${rate}, never full like this`;
+  // A database that is larger than Workers Free allows is not on it.
+  const free = daysUntilFullOnFree ? ` (on Workers Free in ${withSeparators(daysUntilFullOnFree)})` : "";
+  return `${rate}, full in ${daysText(daysUntilFull)}${free}`;
+}
+
+const daysText = (days: number) => `${withSeparators(days)} day${days === 1 ? "" : "s"}`;
+
+/** `last 2026-11-22T03:17:00Z, 6 days ago, by jo` */
+function backupText({ last }: Known<"backup">): string {
+  return last === null
+    ? "none yet"
+    : `last ${last.at}, ${agoText(last.ageSeconds)}, by ${printable(last.by)}`;
 }
 
 function restoreText({ unfinished }: Known<"restore">): string {

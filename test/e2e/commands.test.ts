@@ -93,6 +93,7 @@ it.each([
   ["usage --days 0x1", "It must be an integer from 1 to 400"],
   ["usage --sort busiest", "Allowed choices are admitted, refused, share"],
   ["usage key_1", "It must be a public ID"],
+  ["status --backup-age 0", "It must be an integer from 1 to 87600"],
   ["status --url localhost:8787", "It must be the URL of a service"],
   ["restore --remote --yes", "add --timestamp TIME or --bookmark B"],
   ["restore --bookmark 0 --timestamp 2026-11-19", "cannot be used with"],

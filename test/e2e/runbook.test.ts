@@ -6,7 +6,8 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import { experimental_getWranglerCommands } from "wrangler";
-import { migrate } from "../../scripts/cloudflare/database.ts";
+import { recordBackup } from "../../scripts/backup/last-backup.ts";
+import { migrate, openDatabases } from "../../scripts/cloudflare/database.ts";
 import { apiError } from "../support/e2e/cloudflare-api.ts";
 import { runPetstore } from "../support/e2e/in-process.ts";
 import { type Outcome, runProcess } from "../support/e2e/petstore.ts";
@@ -55,7 +56,7 @@ function linesOf(program: string): string[] {
 function wordsOf(command: string, id: string): string[] {
   const values: Record<string, string> = {
     ...{ ID: id, TEXT: "a reason", CHARS: "abcd", NAME: "a name", DATE: "2099-12-31", N: "5" },
-    ...{ URL: petstore.origin, FILE: "petstore-2.backup", "/tmp/drill": join(folder, "drill") },
+    ...{ URL: petstore.origin, FILE: "petstore-2.backup", DIR: folder, "/tmp/drill": join(folder, "drill") },
   };
   const words = command.match(/"[^"]*"|\S+/g) ?? [];
   return words.map((word) => values[word] ?? word.replaceAll('"', "").replace(/^key_\w{12}$/, id));
@@ -124,42 +125,57 @@ it("the ./petstore lines of the runbook work", async () => {
 });
 
 it.skipIf(process.platform === "win32")(
-  "the line for a crontab writes a backup from cron's environment, keeps as many as it says, and prints nothing",
+  "the lines for a crontab write a backup, keep as many as they say, and print nothing but that there was none for days",
   async () => {
-    const [, line = ""] = RUNBOOK.match(/^[\d*]+(?: [\d*]+){4} (.*\/petstore backup .*)$/m) ?? [];
-    // As cron reads it: the first % without a backslash would end it.
-    expect(line).not.toContain("%");
+    const lines = [...RUNBOOK.matchAll(/^[\d*]+(?: [\d*]+){4} (.*\/petstore .*)$/gm)].map(
+      ([, line = ""]) => line,
+    );
+    const [write = "", check = ""] = lines;
+    expect(lines).toHaveLength(2);
+    // As cron reads a line, the first % without a backslash ends it.
+    expect(lines.join()).not.toContain("%");
     const HOME = join(folder, "Jo's home");
     const backups = join(HOME, "backups");
     await mkdir(backups, { recursive: true });
     await writeFile(join(HOME, "petstore.env"), `export PETSTORE_PERSIST_TO='${state}'\n`);
     const earlier = Array.from({ length: 20 }, (_, i) => `petstore-local-2025-11-${i + 10}T031700Z.backup`);
     for (const name of earlier) await writeFile(join(backups, name), "");
-    // Where the command looks for Node before it looks in PATH, which has none on many machines.
+    // Where the command looks for Node first: on many machines, cron's PATH has none.
     const bin = join(HOME, ".nvm/versions/node/v0/bin");
     await mkdir(bin, { recursive: true });
     await symlink(process.execPath, join(bin, "node"));
-    const command = line
-      .replace("/srv/petstore/petstore", `"${resolve("petstore")}"`)
-      .replace(" --remote", "");
-    const cron = [
-      "-i",
-      `HOME=${HOME}`,
-      "PATH=/usr/bin:/bin",
-      "SHELL=/bin/sh",
-      "sh",
-      "-c",
-      `cd && ${command}`,
-    ];
-    expect(await runProcess("env", cron)).toEqual({ exitCode: 0, stdout: "", stderr: "" });
-    const [, kept] = line.match(/--keep (\d+)/) ?? [];
+    const cron = (line: string) => {
+      const command = line
+        .replace("/srv/petstore/petstore", `"${resolve("petstore")}"`)
+        .replace(" --remote", "");
+      return runProcess("env", [
+        "-i",
+        `HOME=${HOME}`,
+        "PATH=/usr/bin:/bin",
+        "/bin/sh",
+        "-c",
+        `cd && ${command}`,
+      ]);
+    };
+    const silence = { exitCode: 0, stdout: "", stderr: "" };
+    expect(await cron(write)).toEqual(silence);
+    expect(await cron(check)).toEqual(silence);
+    const [, kept] = write.match(/--keep (\d+)/) ?? [];
     const left = (await readdir(backups)).sort();
     expect(left).toEqual([
       ...earlier.slice(1 - Number(kept)),
       expect.stringMatching(/^petstore-local-20(?!25).*Z\.backup$/),
     ]);
-    const again = await runPetstore(["restore", "--from", join(backups, left.at(-1) ?? ""), "--dry-run"]);
-    expect(again.stdout).toContain("Complete: ");
+    const complete = await runPetstore(["restore", "--from", join(backups, left.at(-1) ?? ""), "--dry-run"]);
+    expect(complete.stdout).toContain("Complete: ");
+    const opened = await openDatabases({ kind: "local", state }, "keys");
+    await recordBackup(opened.keys, { beganAtMs: Date.now() - 6 * 86_400_000, madeBy: "jo" });
+    await opened.close();
+    expect(await cron(check)).toMatchObject({
+      exitCode: 1,
+      stdout: "",
+      stderr: expect.stringMatching(/^error: the latest backup is of \S+, 6 days ago: .*\n$/),
+    });
   },
 );
 

@@ -1,7 +1,8 @@
 // ./petstore status, on a fake of Cloudflare's API, and on local databases with a service that answers.
 
 import { open, truncate } from "node:fs/promises";
-import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
+import { recordBackup } from "../../scripts/backup/last-backup.ts";
 import {
   CONTENTS,
   createDatabases,
@@ -100,6 +101,8 @@ describe("of production", () => {
       `Build: development at ${petstore.origin}`,
       expect.stringMatching(/^Keys database: [\d.]+ MB used, 0% of 10 GB; no pending migrations$/),
       expect.stringMatching(/^Pets database: [\d.]+ MB used, 0% of 10 GB; no pending migrations$/),
+      "Growth: unknown: two days of the last 30 are needed, and the cron trigger records one a day",
+      "Backup: none yet",
       "Restore: none is unfinished",
       "Keys: 3: 1 active, 1 banned, 1 revoked",
       "Last hour: 1,234 requests, 4 with a status of 500 or above",
@@ -156,6 +159,79 @@ describe("of production", () => {
         `finish it with ./petstore restore --from FILE ${only}--remote`,
       );
     }
+  });
+});
+
+describe("at a fixed time", () => {
+  const NOW_MS = Date.parse("2026-11-28T03:17:00Z");
+  const HOUR_MS = 3_600_000;
+  beforeEach(() => void vi.useFakeTimers({ toFake: ["Date"], now: NOW_MS }));
+  afterEach(async () => {
+    vi.useRealTimers();
+    for (const table of ["backups", "database_sizes"]) await keys.prepare(`DELETE FROM ${table}`).run();
+  });
+  const failure = async (line: string) => {
+    const { exitCode, stdout, stderr } = await runPetstore(`status ${line} --quiet`);
+    return [exitCode, stdout.includes("Pets database"), stderr];
+  };
+
+  it("shows the latest backup, and fails with --backup-age if it is older or there is none", async () => {
+    expect((await json("--remote")).backup).toEqual({ last: null });
+    expect(await failure("--remote --backup-age 26")).toEqual([1, true, "error: there is no backup yet\n"]);
+    await recordBackup(keys, { beganAtMs: NOW_MS - 144 * HOUR_MS - 999, madeBy: "root" });
+    const shown = "Backup: last 2026-11-22T03:16:59Z, 6 days ago, by root";
+    expect(await lines("--remote --backup-age 144")).toContain(shown);
+    const last = { at: "2026-11-22T03:16:59Z", by: "root", ageSeconds: 144 * 3_600 };
+    expect((await json("--remote")).backup).toEqual({ last });
+    const late = "error: the latest backup is of 2026-11-22T03:16:59Z, 6 days ago: the limit is 143 hours\n";
+    expect(await failure("--remote --backup-age 143")).toEqual([1, true, late]);
+    // The clock of the machine that made it was wrong: nobody knows its age.
+    await recordBackup(keys, { beganAtMs: NOW_MS + 27 * HOUR_MS, madeBy: "root" });
+    const early = "error: the latest backup is of 2026-11-29T06:17:00Z, in 1 day: the limit is 26 hours\n";
+    expect(await failure("--remote --backup-age 26")).toEqual([1, true, early]);
+    expect(await lines("--remote")).toContain("Backup: last 2026-11-29T06:17:00Z, in 1 day, by root");
+  });
+
+  it("before the migration that adds the record, only --backup-age fails", async () => {
+    const names = ["backups", "database_sizes"];
+    for (const name of names) await keys.prepare(`DROP TABLE ${name}`).run();
+    await keys.prepare("DELETE FROM d1_migrations WHERE name = '0009_backups_and_sizes.sql'").run();
+    const pending = "migrations are pending: run ./petstore migrate --remote";
+    expect(await lines("--remote")).toEqual(
+      expect.arrayContaining([`Growth: unknown: ${pending}`, `Backup: unknown: ${pending}`]),
+    );
+    const unknown = `error: the latest backup is unknown: ${pending}\n`;
+    expect(await failure("--remote --backup-age 26")).toEqual([1, true, unknown]);
+    await migrate(keys, "keys");
+  });
+
+  it("shows how fast each database grows, and when it is full", async () => {
+    size = 200_000_000;
+    onTestFinished(() => {
+      size = undefined;
+    });
+    const record = (day: string, contents: string, bytes: number) =>
+      keys.prepare("INSERT INTO database_sizes VALUES (?1, ?2, ?3)").bind(day, contents, bytes).run();
+    // A month ago it was larger: that day does not count any more.
+    await record("2026-10-29", "keys", 900_000_000);
+    await record("2026-10-30", "keys", 100_000_000);
+    await record("2026-11-28", "keys", 129_000_000);
+    await record("2026-11-28", "pets", 5);
+    const one = "two days of the last 30 are needed, and the cron trigger records one a day";
+    const first = "Growth: keys 1 MB a day in 29 days, full in 9,800 days (on Workers Free in 300)";
+    expect(await lines("--remote")).toContain(`${first}; pets unknown: ${one}`);
+    await record("2026-11-27", "pets", 7);
+    const { growth } = await json("--remote");
+    const full = { daysUntilFull: 9_800, daysUntilFullOnFree: 300 };
+    expect(growth).toEqual({
+      keys: { bytesPerDay: 1_000_000, days: 29, ...full },
+      pets: { bytesPerDay: -2, days: 1, daysUntilFull: null, daysUntilFullOnFree: null },
+    });
+    const pets = "pets -0.000002 MB a day in 1 day, never full like this";
+    expect(await lines("--remote")).toContain(`${first}; ${pets}`);
+    size = 9_999_000_000;
+    const large = "Growth: keys 1 MB a day in 29 days, full in 1 day; pets";
+    expect(await lines("--remote")).toContainEqual(expect.stringMatching(large));
   });
 });
 
@@ -256,6 +332,7 @@ it("reads local databases, which must exist", async () => {
       pendingMigrations: [],
     },
     keys: { total: 0 },
+    growth: { pets: { problem: "only production has the cron trigger that records the size of a day" } },
     lastHour: null,
   });
 });

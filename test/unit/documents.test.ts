@@ -106,7 +106,7 @@ it("docs/operating.md has the names that the code gives to log events, codes and
   expect([...names].filter((name) => !code.includes(name) && !name.startsWith("sqlite_"))).toEqual([]);
 });
 
-const SOURCES = globSync("{src,scripts/{cloudflare,commands,keys}}/**/*.ts").map((path) => ({
+const SOURCES = globSync("{src,scripts/{cloudflare,commands,keys,status}}/**/*.ts").map((path) => ({
   path,
   text: readFileSync(path, "utf8"),
 }));
@@ -171,7 +171,7 @@ const FIGURES: Record<string, string> = {
   "docs/operating.md": `
     KEY_MS, KEY_MS, 300_000, USAGE_EVERY_MS, BANS_COUNTED_DAYS * DAY_MS, show.SHOWN_DAYS * DAY_MS, KEY_MS,
     MAX_GRACE_DAYS * DAY_MS, BANS_COUNTED_DAYS * DAY_MS, REQUESTS_PER_MINUTE, EXPIRING_DAYS * DAY_MS, KEY_MS,
-    usage.SHOWN_DAYS * DAY_MS, USAGE_KEPT_DAYS * DAY_MS, USAGE_EVERY_MS, EXPIRING_DAYS * DAY_MS, 7 * DAY_MS, 7 * DAY_MS, DAY_MS, 30 * DAY_MS, FRESH_MS, 600_000, 7_000, 18_000, DAYS_KEPT * DAY_MS, LEASE_MS, FAR_LEASE_MS, KEY_MS,
+    usage.SHOWN_DAYS * DAY_MS, USAGE_KEPT_DAYS * DAY_MS, USAGE_EVERY_MS, EXPIRING_DAYS * DAY_MS, 7 * DAY_MS, GROWTH_DAYS * DAY_MS, USAGE_KEPT_DAYS * DAY_MS, 7 * DAY_MS, DAY_MS, 30 * DAY_MS, FRESH_MS, 600_000, 7_000, 18_000, 26 * 3_600_000, DAYS_KEPT * DAY_MS, 6 * DAY_MS, LEASE_MS, FAR_LEASE_MS, KEY_MS,
     BAN_MS, BAN_GRACE_MS, MAX_WAIT_MS, BAN_GRACE_MS - MAX_WAIT_MS, BAN_PAUSE_MS, KEY_MS / 2, KEY_MS, usage.POLL_MS, USAGE_EVERY_MS, 600_000, 1_200_000, USAGE_KEPT_DAYS * DAY_MS,
     RETRY_PAUSE_MS, CALL_DEADLINE_MS, MAX_WAIT_MS, statements.DEADLINE_MS, key-reader.DEADLINE_MS, STALE_IF_ERROR_MS,
     FAILURE_PAUSE_MS, STALE_IF_ERROR_MS, MAX_AGE_MS, KEY_MS, MAX_SLOT_WAIT_MS, 600_000, RETENTION_MS,

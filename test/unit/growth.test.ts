@@ -1,0 +1,44 @@
+// The growth of a database by its recorded sizes, and when it is full: by hand.
+
+import { expect, it } from "vitest";
+import { daysUntil, growthOf } from "../../scripts/status/growth.ts";
+
+const sizesOf = (bytes: Record<string, number>) =>
+  Object.entries(bytes).map(([day, each]) => ({ day: `2026-${day}`, bytes: each }));
+
+it.each([
+  ["two days", { "11-27": 100, "11-28": 350 }, { bytesPerDay: 250, days: 1 }],
+  [
+    "a month of 30 days, and what is between",
+    { "10-31": 1_000, "11-01": 9_000, "11-29": 3_900 },
+    { bytesPerDay: 100, days: 29 },
+  ],
+  [
+    "days with gaps, also over the end of summer time",
+    { "10-20": 1_000, "10-21": 1_000, "10-30": 6_000 },
+    { bytesPerDay: 500, days: 10 },
+  ],
+  ["a database that shrinks", { "11-01": 900, "11-03": 100 }, { bytesPerDay: -400, days: 2 }],
+  [
+    "a database that does not grow",
+    { "11-01": 900, "11-02": 950, "11-03": 900 },
+    { bytesPerDay: 0, days: 2 },
+  ],
+  ["one day", { "11-01": 900 }, undefined],
+  ["no day", {}, undefined],
+])("the growth of %s", (_, bytes, growth) => {
+  expect(growthOf(sizesOf(bytes))).toEqual(growth);
+});
+
+it.each([
+  // 9,400 bytes are left: 23 days of 400, and half a day.
+  [10_000, 600, 400, 23],
+  [10_000, 600, 9_400, 1],
+  [10_000, 600, 9_401, 0],
+  [10_000, 10_000, 0, 0],
+  [10_000, 10_001, -5, 0],
+  [10_000, 600, 0, null],
+  [10_000, 600, -400, null],
+])("until %i bytes, a database of %i that grows by %i a day has %s days", (max, bytes, perDay, days) => {
+  expect(daysUntil(max, bytes, perDay)).toBe(days);
+});
