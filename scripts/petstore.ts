@@ -11,6 +11,10 @@ export const petstore: Program = defineGroup(
     keys: ["create, show and change API keys", () => import("./commands/keys.ts")],
     usage: ["show the requests of each key on the last days", () => import("./commands/usage.ts")],
     status: ["show the state of the service and its databases", () => import("./commands/status.ts")],
+    dashboard: [
+      "show keys, their usage and the state of the service in a browser",
+      () => import("./commands/dashboard.ts"),
+    ],
     migrate: ["apply pending migrations", () => import("./commands/migrate.ts")],
     setup: ["create the databases in your account", () => import("./commands/setup.ts")],
     preview: ["deploy to a preview, such as staging", () => import("./commands/preview.ts")],

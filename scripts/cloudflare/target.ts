@@ -70,10 +70,10 @@ export function localState(env: NodeJS.ProcessEnv, persistTo: string | undefined
 
 /** Says which databases a command uses. */
 export function announceTarget(io: Io, target: Target): void {
-  io.note(`Using ${nameOf(target)}.`);
+  io.note(`Using ${targetName(target)}.`);
 }
 
-function nameOf(target: Target): string {
+export function targetName(target: Target): string {
   if (target.kind === "production") return "the production databases";
   if (target.kind === "preview") return "the databases that all previews share";
   return `the local databases in ${shownPath(target.state)}`;

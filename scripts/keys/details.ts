@@ -1,12 +1,18 @@
 // All that operators read about one key, for keys show and the dashboard.
 
 import { type LatestChange, latestChanges } from "../../src/operators/latest-changes.ts";
-import { countChanges, findGraces, listChanges } from "../../src/operators/records.ts";
+import {
+  BANS_COUNTED_DAYS,
+  countChanges,
+  findGraces,
+  type ListedKey,
+  listChanges,
+} from "../../src/operators/records.ts";
 import { type DayUsage, listDays, USAGE_KEPT_DAYS, withUsedUp } from "../../src/operators/usage.ts";
 import { formatTime } from "../lib/time.ts";
 import { usageJson } from "../usage/text.ts";
 import { type Context, findKey } from "./context.ts";
-import { changeJson, keyJson } from "./text.ts";
+import { changeJson, keyJson, planText, printable, stateText, suspensionText } from "./text.ts";
 
 /** Days that are there at least. */
 export const SHOWN_DAYS = 7;
@@ -24,7 +30,7 @@ export async function readDetails(
   const { created, plan, banned, suspended } = await latestChanges(database, id);
   // In a full database, keys were suspended without a record.
   const isRecorded = suspended !== undefined && suspended.atMs === key.suspendedAtMs;
-  const changes = await listChanges(database, id, maxChanges);
+  const changes = await listChanges(database, { id }, maxChanges);
   const hasMore = changes.length === maxChanges;
   return {
     key,
@@ -70,4 +76,55 @@ export function detailsJson({ key, graces, changes, limits, ban, suspension, day
     ...usageJson(lastTimes(days)),
     days: days.map(usageJson),
   };
+}
+
+/** What the heading, the plan and the state show. */
+type ShownElsewhere =
+  | "id"
+  | "name"
+  | "limits"
+  | "hash"
+  | "revokedAtMs"
+  | "suspendedAtMs"
+  | "suspensionReason"
+  | "bannedUntilMs"
+  | "bansLiftedUntilMs";
+
+/** A line for each other field of a key. */
+const FACTS: {
+  [Field in Exclude<keyof ListedKey, ShownElsewhere>]: (details: KeyDetails) => [string, string];
+} = {
+  states: ({ key }) => ["State", stateText(key)],
+  plan: ({ key, limits }) => [
+    "Plan",
+    `${planText(key)}${limits ? `, since ${formatTime(limits.atMs)}` : ""}`,
+  ],
+  ref: ({ key }) => ["Ref", printable(key.ref ?? "none")],
+  note: ({ key }) => ["Note", printable(key.note ?? "none")],
+  access: ({ key }) => ["Access", key.access === "read" ? "read only" : "read and write"],
+  bans: ({ key, ban }) => ["Ban", banText(key, ban)],
+  lastFour: ({ key }) => ["Key", `ends in ${key.lastFour}`],
+  createdAtMs: ({ key }) => ["Created", formatTime(key.createdAtMs)],
+  expiresAtMs: ({ key }) => ["Expires", key.expiresAtMs === null ? "never" : formatTime(key.expiresAtMs)],
+  graceUntilMs: ({ key, graces }) => [
+    "Old keys",
+    (key.states.includes("in-grace") && graces.map((ms) => `valid until ${formatTime(ms)}`).join(", ")) ||
+      "none valid",
+  ],
+};
+
+/** What is known of the key, for people: pairs of a name and a text. */
+export function keyFacts(details: KeyDetails): [name: string, text: string][] {
+  const { key, suspension } = details;
+  const facts = Object.values(FACTS).map((fact) => fact(details));
+  if (suspension)
+    facts.push(["Suspended", `${formatTime(suspension.atMs)} by ${suspension.by}: ${suspension.to}`]);
+  else if (key.suspendedAtMs !== null) facts.push(["Suspended", suspensionText(key)]);
+  return facts;
+}
+
+function banText({ bannedUntilMs, bans }: ListedKey, ban: LatestChange | undefined): string {
+  const now = bannedUntilMs === null ? "none in force" : `until ${formatTime(bannedUntilMs)}`;
+  const last = ban === undefined ? "" : `; the last began ${formatTime(ban.atMs)}`;
+  return `${now}${last}, ${bans} in the last ${BANS_COUNTED_DAYS} days`;
 }

@@ -44,3 +44,10 @@ export async function pause(ms: number): Promise<void> {
 function abortOf(signal: AbortSignal): Promise<never> {
   return new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
 }
+
+/** Waits for a signal that ends a process. */
+export function untilSignal(): Promise<void> {
+  return new Promise((resolve) => {
+    for (const signal of SIGNALS) process.once(signal, () => resolve());
+  });
+}

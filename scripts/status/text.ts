@@ -10,11 +10,21 @@ import { isUnknown, MAX_BYTES, MAX_BYTES_FREE, type Status } from "./read.ts";
 /** A part that was read. */
 type Known<Part extends keyof Status> = Exclude<NonNullable<Status[Part]>, { problem: string }>;
 
-export function statusText(
+export function statusText(status: Status, target: string[]): string {
+  const { keysDatabase, petsDatabase, lastHour } = status;
+  const sizes = [keysDatabase, petsDatabase].flatMap((each) => (isUnknown(each) ? [] : (each.tables ?? [])));
+  const requests = lastHour === null || isUnknown(lastHour) ? [] : lastHour.statuses;
+  return [factsText(statusFacts(status, target)), sizesTable(sizes), statusTable(requests)]
+    .filter((text) => text !== "")
+    .join("\n\n");
+}
+
+/** A text for each part. */
+export function statusFacts(
   { build, keysDatabase, petsDatabase, growth, restore, backup, keys, lastHour }: Status,
   target: string[],
-) {
-  const facts = [
+): [name: string, text: string][] {
+  const facts: [string, string][] = [
     ["Build", isUnknown(build) ? unknown(build) : `${printable(build.build)} at ${build.url}`],
     ["Keys database", isUnknown(keysDatabase) ? unknown(keysDatabase) : databaseText(keysDatabase, target)],
     ["Pets database", isUnknown(petsDatabase) ? unknown(petsDatabase) : databaseText(petsDatabase, target)],
@@ -25,11 +35,7 @@ export function statusText(
   ];
   if (lastHour !== null)
     facts.push(["Last hour", isUnknown(lastHour) ? unknown(lastHour) : requestsText(lastHour)]);
-  const sizes = [keysDatabase, petsDatabase].flatMap((each) => (isUnknown(each) ? [] : (each.tables ?? [])));
-  const requests = lastHour === null || isUnknown(lastHour) ? [] : lastHour.statuses;
-  return [factsText(facts), sizesTable(sizes), statusTable(requests)]
-    .filter((text) => text !== "")
-    .join("\n\n");
+  return facts;
 }
 
 /** The largest first. */
@@ -40,7 +46,7 @@ function sizesTable(sizes: { name: string; rows: number; bytes: number }[]): str
   return rows.length === 0 ? "" : tableText([["TABLE", "ROWS", "MB WITHOUT INDEXES"], ...rows], [1, 2]);
 }
 
-function megabytes(bytes: number): string {
+export function megabytes(bytes: number): string {
   return (bytes / 1e6).toLocaleString("en", { maximumSignificantDigits: 3 });
 }
 

@@ -261,14 +261,14 @@ export async function countChanges(database: D1Database, query: ChangeQuery): Pr
   return (await read(() => bound.first<{ count: number }>()))?.count ?? 0;
 }
 
-/** The latest changes of a key, or of all keys. */
+/** The latest changes that match. */
 export async function listChanges(
   database: D1Database,
-  id: string | undefined,
+  query: ChangeQuery,
   limit?: number,
 ): Promise<ChangeRecord[]> {
   const changes: ChangeRecord[] = [];
-  for await (const page of readChanges(database, { id }, limit)) changes.push(...page);
+  for await (const page of readChanges(database, query, limit)) changes.push(...page);
   return changes;
 }
 

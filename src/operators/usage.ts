@@ -41,6 +41,14 @@ export interface Requests {
   lastRefusedMs: number | null;
 }
 
+interface UnusedKey {
+  id: string;
+  name: string;
+  ref: string | null;
+  plan: string;
+  limits?: Limits | null | undefined;
+}
+
 /** What is known of a key: null if it does not exist. */
 interface UsedKey {
   id: string;
@@ -190,6 +198,15 @@ export async function listUsage(
     return { id, name, ref, plan, limits, ...requests, share, daysAtLimit: JSON.parse(daysAtLimit), enough };
   });
   return { keys, total: results[0]?.total ?? 0 };
+}
+
+/** A key without requests. */
+export function unusedKey({ id, name, ref, plan, limits = null }: UnusedKey): KeyUsage {
+  const none = forEachWindow(() => 0);
+  const busiest = Object.fromEntries(SHORT_WINDOWS.map((window) => [window, null]));
+  const requests = { admitted: 0, refusedBy: none, busiest, lastAdmittedMs: null, lastRefusedMs: null };
+  const enough = limits === null ? null : plan;
+  return { id, name, ref, plan, limits, ...requests, share: limits && 0, daysAtLimit: none, enough };
 }
 
 function enoughFor(sent: Limits, limits: Limits, plan: string): string | null {

@@ -96,7 +96,8 @@ async function prepare(line: string, id: string): Promise<void> {
 }
 
 it("the ./petstore lines of the runbook work", async () => {
-  const lines = linesOf("./petstore").filter((line) => !NAMES.includes(line));
+  // The dashboard serves until a signal: dashboard.test.ts runs it.
+  const lines = linesOf("./petstore").filter((line) => !NAMES.includes(line) && !/ dashboard\b/.test(line));
   expect(lines.length).toBeGreaterThan(30);
   const failures: object[] = [];
   for (const line of lines) {

@@ -1,8 +1,14 @@
-// npm run screenshots [-- FOLDER]: takes the pictures of both pages that the documents show, from the real service, by default into
-// docs/. The usage is invented. It needs Chromium: CHROMIUM can name one.
+// npm run screenshots [-- FOLDER]: takes the pictures of the pages and of the dashboard that the documents show, from the real service, by
+// default into docs/. The usage is invented. It needs Chromium: CHROMIUM can name one.
 
 import { join } from "node:path";
+import { openDatabases } from "../../scripts/cloudflare/database.ts";
+import { newApp } from "../../scripts/dashboard/app.ts";
+import { Readings } from "../../scripts/dashboard/readings.ts";
+import { serve } from "../../scripts/dashboard/server.ts";
+import { PLAN_LIMITS } from "../../src/keys/plans.ts";
 import { EXAMPLE_USAGE } from "../../src/openapi/examples.ts";
+import { createKey } from "../../src/operators/admin.ts";
 import { answerUsage, consoleOf, openBrowser } from "../support/e2e/browser.ts";
 import { emptyState, start } from "../support/e2e/petstore.ts";
 import { refusedBy } from "../support/key-record.ts";
@@ -20,6 +26,35 @@ const PAST_DAYS = EXAMPLE_USAGE.days.slice(0, -1).map(({ date }, index) => {
   };
   return { date, admitted: Math.min(1000, sent), ...refusals };
 });
+
+/** Customers, and how much of their limits they use. */
+const CUSTOMERS = [
+  ["Rex & Co", "free", 1.1],
+  ["Jo's shop", "pro", 0.6],
+  ["Goldie Ltd", "business", 0.85],
+  ["Mimi & Zoë", "pro", 1.02],
+  ["Kit und Söhne", "free", 0.2],
+] as const;
+
+/** Invents customers with 30 days of usage. */
+async function addCustomers(state: string): Promise<void> {
+  const { keys, close } = await openDatabases({ kind: "local", state }, "keys");
+  const insert = keys.prepare("INSERT INTO key_usage VALUES (?1, ?2, 'a', 1, ?3, ?4, ?5, ?6, NULL, 0)");
+  for (const [index, [name, plan, most]] of CUSTOMERS.entries()) {
+    const newKey = { name, plan, expiresAtMs: null, ref: `cus_${4711 + index}` };
+    const { key } = await createKey(keys, newKey, { by: "maria", nowMs: Date.now() });
+    for (let daysAgo = 0; daysAgo < 30; daysAgo += 1) {
+      const ms = Date.now() - daysAgo * 86_400_000;
+      const { minute, day } = PLAN_LIMITS[plan];
+      const sent = Math.round(day * most * (0.6 + 0.4 * Math.sin(daysAgo + index) ** 2));
+      const busiest = Math.round(minute * most * (0.7 + 0.3 * Math.cos(daysAgo) ** 2));
+      const refused = { minute: Math.max(0, busiest - minute), day: Math.max(0, sent - day) };
+      const counts = [Math.min(day, sent), JSON.stringify(refused), JSON.stringify({ minute: busiest })];
+      await insert.bind(new Date(ms).toISOString().slice(0, 10), key.id, ...counts, ms).run();
+    }
+  }
+  await close();
+}
 
 const browser = await openBrowser();
 const { state, remove } = await emptyState();
@@ -52,6 +87,22 @@ try {
     await take("usage");
     await page.close();
   }
+  await addCustomers(state);
+  const readings = new Readings({ kind: "local", state }, service.origin);
+  const dashboard = await serve(newApp(readings, "token"), 0);
+  for (const [width, colorScheme] of [
+    [1280, "light"],
+    [320, "dark"],
+  ] as const) {
+    const page = await browser.newPage({ colorScheme, viewport: { width, height: 1000 } });
+    await page.goto(`${dashboard.origin}/token/`);
+    // Not where the pictures were taken.
+    await page.evaluate("document.querySelector('.top span').textContent = 'the production databases'");
+    await page.screenshot({ path: join(folder, `dashboard-${width}-${colorScheme}.png`) });
+    await page.close();
+  }
+  await dashboard.close();
+  await readings.close();
 } finally {
   await browser.close();
   await service.stop();

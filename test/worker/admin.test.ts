@@ -103,14 +103,14 @@ it.each([
     const ann = { ...operator(), by: "Ann", confirmedHash };
     const rotated = await rotateKey(database, id, 100_000, { ...operator(), by: "Jo", confirmedHash });
     assert(rotated.ok);
-    const before = [await findKey(database, id), await listChanges(database, id, 9)];
+    const before = [await findKey(database, id), await listChanges(database, { id }, 9)];
     const refused = await change(database, id, ann);
     expect(refused).toMatchObject({
       ok: false,
       problem: "rotated",
       rotation: { by: "Jo", atMs: Date.now() },
     });
-    expect([await findKey(database, id), await listChanges(database, id, 9)]).toEqual(before);
+    expect([await findKey(database, id), await listChanges(database, { id }, 9)]).toEqual(before);
     expect(await ends(secret, rotated.secret)).toEqual([Date.now() + 100_000, null]);
   },
 );
@@ -119,7 +119,7 @@ it("changes are listed in the order in which they were made, also if the clock o
   const { id } = await newKey();
   await renameKey(database, id, "first", operator());
   await renameKey(database, id, "second", operator(Date.now() - 60_000));
-  expect(await listChanges(database, id, 2)).toMatchObject([{ to: "second" }, { to: "first" }]);
+  expect(await listChanges(database, { id }, 2)).toMatchObject([{ to: "second" }, { to: "first" }]);
 });
 
 it("of two operators who suspend a key at once, the reason of the first stays, and a resumption is for that reason only", async () => {
@@ -138,7 +138,7 @@ it("of two operators who suspend a key at once, the reason of the first stays, a
   // The reason of an earlier suspension does not count.
   await suspendKey(database, id, "unpaid", false, operator(Date.now() + 1));
   expect(await resumeKey(database, id, "leaked", operator())).toMatchObject({ problem: "other reason" });
-  expect(await listChanges(database, id, 9)).toHaveLength(4);
+  expect(await listChanges(database, { id }, 9)).toHaveLength(4);
 });
 
 it("a replaced reason is a suspension from then on, and recorded with the one before; the same reason changes nothing", async () => {
@@ -148,7 +148,7 @@ it("a replaced reason is a suspension from then on, and recorded with the one be
   const key = { suspensionReason: "leaked", suspendedAtMs: Date.now() + 1 };
   expect(await replace(1)).toMatchObject({ ok: true, isChanged: true, key });
   expect(await replace(2)).toMatchObject({ ok: true, isChanged: false, key });
-  const changes = await listChanges(database, id, 9);
+  const changes = await listChanges(database, { id }, 9);
   expect(changes).toMatchObject([
     { from: "unpaid", to: "leaked" },
     { from: null, to: "unpaid" },

@@ -65,7 +65,7 @@ it("a ban is recorded once, and an unban takes effect within 30 s, also in GET /
   const bannedUntilMs = await getBanned();
   expect(await statusOf()).toBe("429 key_banned");
   const row = { change: "banned", to: formatTime(bannedUntilMs), from: null, by: "rate limiter" };
-  expect(await listChanges(env.KEYS_DB, client.id, 9)).toMatchObject([row, { change: "created" }]);
+  expect(await listChanges(env.KEYS_DB, { id: client.id }, 9)).toMatchObject([row, { change: "created" }]);
   expect(await unbanKey(env.KEYS_DB, client.id, operator())).toMatchObject({ ok: true });
   pass(30_000);
   expect([await statusOf(), await bannedUntil()]).toEqual(["200", null]);

@@ -319,7 +319,7 @@ it("the record of a ban is made by an alarm, which survives a crash and a new da
   }
   // As an alarm that crashes after it has made the record.
   await writeBan(env.KEYS_DB, id, banEndMs(bannedMs));
-  const changes = await listChanges(env.KEYS_DB, id, 9);
+  const changes = await listChanges(env.KEYS_DB, { id }, 9);
   expect(changes.map(({ change }) => change)).toEqual(["banned", "created"]);
   pass(600_000);
   await runDurableObjectAlarm(object);

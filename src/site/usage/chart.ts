@@ -98,12 +98,32 @@ export function chartSvg(days: MarkedDay[]): string {
   </svg>`;
 }
 
-/** What each pattern and each mark means. */
-export function legend(): string {
+/** A bar for each day without texts, with a dot above a day of refusals. `label` says what it shows, to those who can't see it. */
+export function smallChart(days: Pick<UsageDay, "date" | "admitted" | "refusedBy">[], label: string): string {
+  const sent = days.map(({ admitted, refusedBy }) => {
+    const refused = sum(Object.values(refusedBy));
+    return { admitted: Math.max(0, admitted), refused, total: Math.max(0, admitted) + refused };
+  });
+  const most = Math.max(1, ...sent.map(({ total }) => total));
+  const bars = sent.map(({ admitted, refused, total }, index) => {
+    const place = (from: number, to: number) =>
+      `x="${4 * index}" width="3" y="${28 - (22 * to) / most}" height="${(22 * (to - from)) / most}"`;
+    const dot = refused > 0 ? `<circle class="mark" cx="${4 * index + 1.5}" cy="2" r="1.5"/>` : "";
+    const refusals = `<rect class="mark mark-0" ${place(admitted, total)}/>`;
+    return `<rect class="admitted" ${place(0, admitted)}/>${refused > 0 ? refusals : ""}${dot}`;
+  });
+  return `<svg viewBox="0 0 ${4 * days.length} 28" role="img" aria-label="${label}">${bars.join("")}</svg>`;
+}
+
+/** What each pattern and each mark means. Days of all keys have no marks. */
+export function legend(hasMarks = true): string {
   const fill = (name: string) => `<rect class="${name}" width="12" height="12" fill="url(#${name})"/>`;
   const entries = [
     ...PARTS.map(({ name, text }) => ({ text, drawing: fill(name) })),
-    ...WINDOW_NAMES.map((name, row) => ({ text: `limit per ${name} used up`, drawing: mark(row, 1, 1) })),
+    ...(hasMarks ? WINDOW_NAMES : []).map((name, row) => ({
+      text: `limit per ${name} used up`,
+      drawing: mark(row, 1, 1),
+    })),
   ];
   const svg = (drawing: string) => `<svg viewBox="0 0 12 12" aria-hidden="true">${drawing}</svg>`;
   return entries.map(({ text, drawing }) => `<span>${svg(drawing)}${text}</span>`).join("");

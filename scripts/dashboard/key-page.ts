@@ -1,0 +1,121 @@
+// One key: why its requests are refused, its days, its changes and bans, and the commands that change it.
+
+import { html, raw } from "hono/html";
+import { PLANS_WITH_OWN_LIMITS, SHORT_WINDOWS, WINDOW_NAMES } from "../../src/keys/plans.ts";
+import { mostSent, smallestPlan } from "../../src/keys/usage/demand.ts";
+import type { ChangeRecord } from "../../src/operators/records.ts";
+import { asOfPage } from "../../src/operators/usage.ts";
+import { chartSvg, legend, tableOf } from "../../src/site/usage/chart.ts";
+import { type KeyDetails, keyFacts, lastTimes } from "../keys/details.ts";
+import { counted, printable, suspensionText } from "../keys/text.ts";
+import { withSeparators } from "../usage/text.ts";
+import { command, commandFor, facts, type Html, meter, type Page, part, table, time } from "./layout.ts";
+import type { Readings } from "./readings.ts";
+
+const SHOWN_CHANGES = 50;
+const CHART_DAYS = 30;
+
+export async function keyPage(readings: Readings, id: string): Promise<Page> {
+  const reading = await readings.key(id, SHOWN_CHANGES);
+  const line = commandFor(readings.where);
+  const content = (details: KeyDetails) => html`
+    ${facts([["ID", id], ...keyFacts(details)])}
+    <h2>Why is it refused?</h2>
+    ${facts(reasons(details), "lines")}
+    <h2>Days</h2>
+    ${days(details)}
+    <h2>Changes and bans</h2>
+    ${changesTable(details.changes)}
+    <p>Changes: ${details.changes.length} of ${details.changeCount}. All: ${command(line("keys log", id))}</p>
+    <h2>Commands</h2>
+    <p>${commandsOf(details, line).map((each) => html`${command(each)}<br>`)}</p>`;
+  return {
+    title: "problem" in reading ? id : printable(reading.value.key.name),
+    readings: [reading],
+    commands: [line("keys show", id, "--json"), line("usage", id, "--days", `${CHART_DAYS}`, "--json")],
+    content: part("The key", reading, content),
+  };
+}
+
+/** What can be the reason for a 401, a 403 or a 429, in the order in which it is looked for. */
+function reasons(details: KeyDetails): [string, unknown][] {
+  const { key, ban, days } = details;
+  const today = days.at(-1);
+  const { lastRefusedMs } = lastTimes(days);
+  const windows = WINDOW_NAMES.toReversed().map((name): [string, unknown] => {
+    const refused = today?.refusedBy[name] ?? 0;
+    const isShort = SHORT_WINDOWS.includes(name);
+    const used = (isShort ? today?.busiest[name] : today?.admitted) ?? 0;
+    const limit = key.limits?.[name] ?? 0;
+    const text = `${withSeparators(used)} of ${withSeparators(limit)} ${isShort ? `in the fullest ${name} of today` : "today"}`;
+    return [
+      `429, the limit per ${name}`,
+      html`<strong>${withSeparators(refused)} refused today.</strong> ${meter(limit === 0 ? 0 : used / limit, text)}`,
+    ];
+  });
+  return [
+    ["401, the key itself", ended(key) ?? "It is valid. An older secret may have ended: see Old keys."],
+    [
+      "403, its access",
+      key.access === "read" ? html`<strong>It may only read.</strong>` : "It may read and write.",
+    ],
+    [
+      "429, a ban",
+      html`${key.bannedUntilMs === null ? "None is in force" : html`<strong>Until ${time(key.bannedUntilMs)}</strong>`}${ban ? html`; the last began ${time(ban.atMs)}` : ""}. A client that goes on after a 429 is banned.`,
+    ],
+    ...windows,
+    ["The last refusal by a limit", lastRefusedMs === null ? "none is recorded" : time(lastRefusedMs)],
+    [
+      "429, none of these",
+      html`A message about <em>unknown API keys</em> is about the client's address. A response without a <code>code</code> is Cloudflare's.
+        What happened in a certain minute is in the log: filter <code>keyId</code> = <code>${key.id}</code> and <code>code</code> =
+        <code>rate_limit_exceeded</code>; <code>window</code> names the limit.`,
+    ],
+  ];
+}
+
+function ended({ revokedAtMs, suspendedAtMs, states, ...key }: KeyDetails["key"]): Html | undefined {
+  if (revokedAtMs !== null) return html`<strong>It is revoked.</strong>`;
+  if (suspendedAtMs !== null)
+    return html`<strong>It is suspended</strong> ${suspensionText({ suspendedAtMs, ...key, revokedAtMs, states })}.`;
+  return states.includes("expired") ? html`<strong>It has expired.</strong>` : undefined;
+}
+
+function days({ days: all, key }: KeyDetails): Html {
+  const shown = all.slice(-CHART_DAYS).map(asOfPage);
+  const full = shown.filter(({ usedUp }) => usedUp.length > 0).length;
+  const enough = smallestPlan(mostSent(shown)) ?? PLANS_WITH_OWN_LIMITS.join(" or ");
+  return html`
+    <figure class="chart card">${raw(chartSvg(shown))}<figcaption class="legend">${raw(legend())}</figcaption></figure>
+    <p>${
+      full === 0
+        ? `No limit was used up: the ${printable(key.plan)} plan was enough.`
+        : html`A limit was used up on ${counted(full, "day")}. The smallest plan whose limits these requests would not have used up:
+          <strong>${enough}</strong>. A client that waits may need a larger one.`
+    }</p>
+    <details><summary>Show as a table</summary>${raw(tableOf(shown))}</details>`;
+}
+
+function changesTable(changes: ChangeRecord[]): Html {
+  const rows = changes.map(({ atMs, change, from, to, by }) => [
+    time(atMs),
+    change,
+    ...[from ?? "", to ?? "", by].map((value) => printable(value)),
+  ]);
+  return table("Changes and bans", ["Time", "Change", "From", "To", "By"], rows);
+}
+
+/** What operators do about such a key. Words in capitals are to be replaced. */
+function commandsOf({ key }: KeyDetails, line: ReturnType<typeof commandFor>): string[] {
+  const { id } = key;
+  if (key.revokedAtMs !== null) return ["It is revoked, for good: nothing about it can be changed."];
+  return [
+    ...(key.bannedUntilMs === null ? [] : [line("keys unban", id)]),
+    line("keys plan", id, "PLAN"),
+    key.suspendedAtMs === null ? line("keys suspend", id, "--reason", "TEXT") : line("keys resume", id),
+    line("keys rotate", id, "--grace", "86400"),
+    line("keys access", id, key.access === "read" ? "write" : "read"),
+    line("keys expire", id, "DATE"),
+    line("keys revoke", id),
+  ];
+}

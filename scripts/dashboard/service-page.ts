@@ -1,0 +1,76 @@
+// The service: what it admitted and refused, the state of its databases, and where to look for errors and latency.
+
+import { readFile } from "node:fs/promises";
+import { html, raw } from "hono/html";
+import { asOfPage, withUsedUp } from "../../src/operators/usage.ts";
+import { chartSvg, legend, tableOf } from "../../src/site/usage/chart.ts";
+import { isUnknown, type Status } from "../status/read.ts";
+import { megabytes, statusFacts } from "../status/text.ts";
+import { percent, withSeparators } from "../usage/text.ts";
+import { commandFor, facts, type Html, meter, type Page, part, table } from "./layout.ts";
+import type { Readings } from "./readings.ts";
+
+const CHART_DAYS = 30;
+const QUERY_BUILDER =
+  "https://dash.cloudflare.com/?to=/:account/workers/services/view/petstore/production/observability/logs";
+
+export async function servicePage(readings: Readings, query: URLSearchParams): Promise<Page> {
+  const measuresTables = query.get("tables") === "count";
+  const status = await readings.status(measuresTables);
+  const totals = await readings.totals(CHART_DAYS);
+  const alerts = await alertQueries();
+  const line = commandFor(readings.where);
+  return {
+    title: "Service",
+    readings: [status, totals],
+    commands: [
+      line("status", ...(measuresTables ? ["--tables"] : []), "--json"),
+      line("usage", "--total", "--days", `${CHART_DAYS}`, "--json"),
+    ],
+    content: html`
+      <h2>Requests of all keys</h2>
+      ${part("What was admitted and refused on each day", totals, (value) => {
+        const days = withUsedUp(value, undefined).map(asOfPage);
+        return html`
+          <figure class="chart card">${raw(chartSvg(days))}<figcaption class="legend">${raw(legend(false))}</figcaption></figure>
+          <details><summary>Show as a table</summary>${raw(tableOf(days))}</details>`;
+      })}
+      <h2>State</h2>
+      ${part(
+        "The state of the service",
+        status,
+        (value) => html`
+        ${facts(statusFacts(value, readings.where))}
+        ${sizes(value)}
+        ${measuresTables ? "" : html`<p><a href="?tables=count">Count the rows of each table</a>: reads every row, for $0.001 a million.</p>`}`,
+      )}
+      <h2>Errors and latency</h2>
+      <p>They are in Cloudflare's log, by minute. <a href="${QUERY_BUILDER}">Open the Query Builder</a>, or use a query of the alerts:</p>
+      ${alerts.map(({ title, sql }) => html`<details><summary>${title}</summary><pre tabindex="0"><code>${sql}</code></pre></details>`)}`,
+  };
+}
+
+/** How full the databases are, and how large their tables, if they were counted. */
+function sizes({ keysDatabase, petsDatabase }: Status): Html {
+  const known = Object.entries({ Keys: keysDatabase, Pets: petsDatabase }).flatMap(([name, each]) =>
+    isUnknown(each) ? [] : [{ name, ...each }],
+  );
+  const bars = known.map(({ name, bytes, maxBytes }) => [
+    name,
+    meter(bytes / maxBytes, `${megabytes(bytes)} MB, ${percent(bytes / maxBytes)} of ${maxBytes / 1e9} GB`),
+  ]);
+  const tables = known.flatMap((each) => each.tables ?? []);
+  const rows = tables.map(({ name, rows, bytes }) => [name, withSeparators(rows), megabytes(bytes)]);
+  return html`${table("Databases", ["Database", "Size"], bars)}
+    ${rows.length === 0 ? "" : table("Tables", ["Table", "Rows", "MB without indexes"], rows)}`;
+}
+
+/** The queries of docs/alerts.md. */
+async function alertQueries(): Promise<{ title: string; sql: string }[]> {
+  const text = await readFile("docs/alerts.md", "utf8").catch(() => "");
+  return text.split("\n## ").flatMap((section) => {
+    const [title = ""] = section.split("\n");
+    const [, sql] = section.match(/```sql\n([\s\S]*?)```/) ?? [];
+    return sql === undefined ? [] : [{ title, sql }];
+  });
+}

@@ -1,0 +1,589 @@
+// ./petstore dashboard: its pages in a browser and without one, who may see them, and what they say if something can't be read.
+
+import { once } from "node:events";
+import { chmod, mkdtemp, readFile, rm, stat, truncate, writeFile } from "node:fs/promises";
+import { createServer, request } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import type { Browser } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
+import { createDatabases, databaseFile, migrate, type Target } from "../../scripts/cloudflare/database.ts";
+import { newApp } from "../../scripts/dashboard/app.ts";
+import { Readings } from "../../scripts/dashboard/readings.ts";
+import { serve } from "../../scripts/dashboard/server.ts";
+import { formatTime } from "../../scripts/lib/time.ts";
+import { DAY_MS } from "../../src/limits/protocol.ts";
+import { createKey, rotateKey, setNote, suspendKey } from "../../src/operators/admin.ts";
+import type { NewKey } from "../../src/operators/changes.ts";
+import { CHROMIUM, openBrowser } from "../support/e2e/browser.ts";
+import { apiError } from "../support/e2e/cloudflare-api.ts";
+import { runPetstore } from "../support/e2e/in-process.ts";
+import { expectUsable, pageOpener } from "../support/e2e/pages.ts";
+import { emptyState, startPetstore } from "../support/e2e/petstore.ts";
+import { useAccount } from "../support/e2e/use-account.ts";
+
+const HOSTILE = [
+  "<script>window.hit = 1</script>",
+  "<img src=x onerror='window.hit = 1'>",
+  "' onmouseover='window.hit = 1",
+  "=HYPERLINK(A1)",
+  "+1",
+  "-1",
+  "@SUM(1)",
+  "\u001b[31mred\u0007",
+  "\u202egnp.exe",
+  'a\nb,"c"',
+  "{{title}} &amp; `",
+];
+
+const { api, databaseOf } = await useAccount();
+const { state, remove } = await emptyState();
+const LOCAL: Target = { kind: "local", state };
+const todayMs = Math.floor(Date.now() / DAY_MS) * DAY_MS;
+const dayText = (daysAgo: number) => new Date(todayMs - daysAgo * DAY_MS).toISOString().slice(0, 10);
+const operator = (atMs = Date.now()) => ({ by: "Ann <b>", nowMs: atMs });
+
+let browser: Browser;
+/** Ids by name. */
+const ids: Record<string, string> = {};
+
+async function addKey(keys: D1Database, name: string, more: Partial<NewKey> = {}) {
+  const newKey = { name: "a test", plan: "free" as const, expiresAtMs: null, ...more };
+  const { key, secret } = await createKey(keys, newKey, operator());
+  // A restored backup, or another tool, can have names that commands refuse.
+  const update = "UPDATE keys SET name = ?2, folded_name = lower(?2) WHERE id = ?1";
+  await keys.prepare(update).bind(key.id, name).run();
+  ids[name] = key.id;
+  return { id: key.id, secret };
+}
+
+type Counts = { admitted: number; minute?: number; day?: number; busiest: number };
+
+async function use(
+  keys: D1Database,
+  id: string,
+  daysAgo: number,
+  { admitted, minute = 0, day = 0, busiest }: Counts,
+) {
+  const refused = minute + day > 0 ? todayMs - daysAgo * DAY_MS + 2_000 : null;
+  const insert = keys.prepare("INSERT INTO key_usage VALUES (?1, ?2, 'a', 1, ?3, ?4, ?5, ?6, ?7, 0)");
+  const counts = [JSON.stringify({ minute, day }), JSON.stringify({ minute: busiest })];
+  await insert
+    .bind(dayText(daysAgo), id, admitted, ...counts, todayMs - daysAgo * DAY_MS + 1_000, refused)
+    .run();
+}
+
+beforeAll(async () => {
+  const { keys, pets, close } = await createDatabases(LOCAL, "keys", "pets");
+  await migrate(keys, "keys");
+  await migrate(pets, "pets");
+  for (const name of HOSTILE) await addKey(keys, name, { note: name.slice(0, 200), ref: "cus_1" });
+  const { id: busy } = await addKey(keys, "Busy & Co", { plan: "pro", ref: "cus_4711" });
+  await use(keys, busy, 0, { admitted: 9_000, minute: 40, day: 0, busiest: 340 });
+  await use(keys, busy, 3, { admitted: 10_000, minute: 0, day: 7, busiest: 100 });
+  const { id: full } = await addKey(keys, "Full", { expiresAtMs: Date.now() + 20 * DAY_MS });
+  for (const daysAgo of [1, 2, 4]) await use(keys, full, daysAgo, { admitted: 1_000, busiest: 59 });
+  const { id: banned } = await addKey(keys, "Banned", { access: "read" });
+  await use(keys, banned, 0, { admitted: 60, minute: 500, busiest: 560 });
+  const until = formatTime(Date.now() + 600_000);
+  const ban =
+    "INSERT INTO key_changes (key_id, at_ms, change, to_value, changed_by) VALUES (?1, ?2, 'banned', ?3, 'rate limiter')";
+  await keys.prepare(ban).bind(banned, Date.now(), until).run();
+  const { id: suspended } = await addKey(keys, "Suspended");
+  await suspendKey(keys, suspended, "leaked <i>", false, operator());
+  const { id: rotated, secret } = await addKey(keys, "Rotated");
+  ids.replaced = secret.slice(-4);
+  await rotateKey(keys, rotated, 0, operator());
+  await use(keys, "key_0123456789Ab", 5, { admitted: 3, busiest: 3 });
+  for (let index = 0; index < 100; index += 1) await addKey(keys, `k${index}`);
+  await close();
+  if (CHROMIUM !== undefined) browser = await openBrowser();
+});
+
+afterAll(async () => {
+  await browser?.close();
+  await remove();
+});
+
+/** The dashboard of some databases, until the test ends. */
+async function dashboard(target = LOCAL) {
+  const readings = new Readings(target, undefined);
+  const { origin, close } = await serve(newApp(readings, "the-token"), 0);
+  onTestFinished(() => Promise.all([close(), readings.close()]).then(() => {}));
+  const get = async (path: string) => {
+    const response = await fetch(`${origin}/the-token${path}`);
+    return { status: response.status, headers: response.headers, text: await response.text() };
+  };
+  /** The text of a page, without markup. */
+  const textOf = async (path: string) => (await get(path)).text.replace(/<[^>]*>/g, " ").replace(/\s+/g, " ");
+  /** The rows of the list as CSV, by the names of the columns. */
+  const rowsOf = async (query: string) => {
+    const [header = [], ...rows] = parsed((await get(`/keys.csv?${query}`)).text);
+    return rows.map((row) => Object.fromEntries(header.map((name, index) => [name, row[index] ?? ""])));
+  };
+  return { origin, get, textOf, rowsOf };
+}
+
+/** Lines of CSV, as RFC 4180 has them. */
+function parsed(csv: string): string[][] {
+  return csv
+    .trimEnd()
+    .split("\n")
+    .map((line) =>
+      [...line.matchAll(/(?:^|,)(?:"((?:[^"]|"")*)"|([^,]*))/g)].map(
+        ([, quoted, plain]) => quoted?.replaceAll('""', '"') ?? plain ?? "",
+      ),
+    );
+}
+
+const local = (words: string) => runPetstore([...words.split(" "), "--persist-to", state]);
+
+describe("the list of keys", () => {
+  it("has every key, with the figures of usage, and those of a deleted key", async () => {
+    const { rowsOf, get } = await dashboard();
+    const csv = (await get("/keys.csv")).text.split("\n");
+    const { stdout } = await local("usage --days 30 --csv");
+    const [header, ...used] = stdout.trimEnd().split("\n");
+    expect(csv[0]).toBe(`${header},note,state,bans,expires,created`);
+    expect(used.length).toBe(4);
+    for (const line of used) expect(csv.filter((each) => each.startsWith(`${line},`))).toHaveLength(1);
+    const listed: { id: string }[] = JSON.parse((await local("keys list --json")).stdout);
+    const rows = await rowsOf("");
+    expect(rows.map(({ id }) => id).sort()).toEqual(
+      [...listed.map(({ id }) => id), "key_0123456789Ab"].sort(),
+    );
+    expect(rows.find(({ id }) => id === ids.Full)).toMatchObject({
+      state: "active expiring",
+      admitted: "3000",
+      enough: "pro",
+    });
+    expect(rows.find(({ id }) => id === ids.k7)).toMatchObject({
+      admitted: "0",
+      enough: "free",
+      last_used: "",
+    });
+  });
+
+  it.each<[string, (row: Record<string, string>) => number]>([
+    ["admitted", (row) => Number(row.admitted)],
+    ["refused", (row) => Number(row.refused_by_minute) + Number(row.refused_by_day)],
+    [
+      "days at a limit",
+      (row) => Math.max(Number(row.days_at_limit_per_minute), Number(row.days_at_limit_per_day)),
+    ],
+    ["share of a day", (row) => Number(row.share_of_day || -1)],
+    ["fullest minute", (row) => (row.per_minute ? Number(row.busiest_minute) / Number(row.per_minute) : -1)],
+    ["bans", (row) => Number(row.bans)],
+    ["expires next", (row) => -Date.parse(row.expires || "2999-01-01")],
+    ["last used", (row) => Date.parse(row.last_used || "1970-01-01")],
+    ["created", (row) => Date.parse(row.created || "1970-01-01")],
+  ])("can be ordered by %s", async (sort, of) => {
+    const { rowsOf } = await dashboard();
+    const values = (await rowsOf(new URLSearchParams({ sort }).toString())).map(of);
+    expect(values).toEqual(values.toSorted((a, b) => b - a));
+    expect(new Set(values).size).toBeGreaterThan(1);
+  });
+
+  it.each([
+    ["search=BUSY", ["Busy & Co"]],
+    ["search=CUS_47", ["Busy & Co"]],
+    ["search=%20Full%20", ["Full"]],
+    ["state=suspended", ["Suspended"]],
+    ["state=banned", ["Banned"]],
+    ["plan=pro", ["Busy & Co"]],
+    ["state=suspended&plan=pro", []],
+    ["search=Full&state=nonsense&plan=%00&sort=x&days=-1&page=x", ["Full"]],
+  ])("%s finds what keys list does", async (query, names) => {
+    expect((await (await dashboard()).rowsOf(query)).map(({ name }) => name)).toEqual(names);
+  });
+
+  it("finds a replaced key by its last four characters, and says if nothing matches", async () => {
+    const { rowsOf, textOf } = await dashboard();
+    expect((await rowsOf(`search=${ids.replaced}`)).map(({ id }) => id)).toContain(ids.Rotated);
+    expect(await textOf("/?search=nobody")).toContain("No key matches.");
+  });
+
+  it("has pages of 50 keys, and each key on one of them", async () => {
+    const { get } = await dashboard();
+    const found = new Set<string>();
+    let pages = 0;
+    for (let link = "/?search=k&sort=created"; ; pages += 1) {
+      const { text } = await get(link);
+      for (const [, id = ""] of text.matchAll(/\/keys\/(key_\w{12})"/g)) found.add(id);
+      const next = text.match(/href="\/the-token(\/\?[^"]*)">Next keys/)?.[1];
+      if (next === undefined) break;
+      link = next.replaceAll("&amp;", "&");
+    }
+    const listed: { id: string }[] = JSON.parse((await local("keys list --search k --json")).stdout);
+    expect([found.size, pages]).toEqual([listed.length, Math.ceil(listed.length / 50) - 1]);
+    expect(found.size).toBeGreaterThan(100);
+  });
+});
+
+it("names, notes, refs and recorded texts stay texts: no markup, no control character, no formula", async () => {
+  const { get, rowsOf } = await dashboard();
+  const pages = ["/", "/?sort=created&page=2", "/?search=cus_1", "/service"];
+  for (const path of [...pages, ...HOSTILE.map((name) => `/keys/${ids[name]}`), `/keys/${ids.Suspended}`]) {
+    const { status, headers, text } = await get(path);
+    expect([path, status]).toEqual([path, 200]);
+    expect(headers.get("Content-Security-Policy")).toContain("default-src 'none'");
+    expect(text).not.toMatch(/<script|<img|<i>|<b>| on\w+='/);
+    expect(text).not.toMatch(/(?![\n\t])[\p{Cc}\p{Cf}]/u);
+  }
+  expect((await get(`/keys/${ids.Suspended}`)).text).toContain("leaked &lt;i&gt;");
+  expect((await get("/?search=cus_1")).text).toContain("&lt;script&gt;window.hit = 1&lt;/script&gt;");
+  const rows = await rowsOf("search=cus_1");
+  expect(rows).toHaveLength(HOSTILE.length);
+  for (const row of rows) for (const field of Object.values(row)) expect(field).not.toMatch(/^[=+\-@]/);
+  expect(rows.map(({ name }) => name)).toEqual(
+    expect.arrayContaining(["'=HYPERLINK(A1)", "'+1", "'-1", "'@SUM(1)", 'a?b,"c"']),
+  );
+});
+
+describe("who may see it", () => {
+  /** A request as fetch can't send it. */
+  async function ask(origin: string, path: string, headers: Record<string, string>, method = "GET") {
+    const { port } = new URL(origin);
+    const sent = request({ host: "127.0.0.1", port, path, headers, method, setHost: false }).end();
+    const [response] = await once(sent, "response");
+    response.resume();
+    return response.statusCode;
+  }
+
+  it("is who has the address, by a loopback host; and nothing can be sent", async () => {
+    const { origin } = await dashboard();
+    const { host, port } = new URL(origin);
+    const at = (path: string, headers: Record<string, string> = { Host: host }, method?: string) =>
+      ask(origin, path, headers, method);
+    expect(await at("/the-token/")).toBe(200);
+    expect(await at("/the-token/", { Host: `localhost:${port}` })).toBe(200);
+    for (const path of [
+      "/",
+      "/service",
+      "/the-toke",
+      "/the-token2/",
+      "/THE-TOKEN/",
+      "//the-token/",
+      "/x/../the-tok/",
+      "/style.css",
+    ])
+      expect([path, await at(path)]).toEqual([path, 404]);
+    // Names that resolve to this machine, as in DNS rebinding, and no name.
+    for (const headers of [
+      { Host: "evil.example" },
+      { Host: `evil.example:${port}` },
+      { Host: "127.0.0.1" },
+      { Host: `127.0.0.1.evil.example:${port}` },
+      {},
+    ] as Record<string, string>[])
+      expect([headers, await at("/the-token/", headers)]).toEqual([
+        headers,
+        "Host" in headers ? 403 : expect.toBeOneOf([400, 403]),
+      ]);
+    for (const method of ["POST", "PUT", "DELETE", "OPTIONS", "PATCH"])
+      expect(await at("/the-token/", { Host: host }, method)).toBe(405);
+    expect(await at("http://evil.example/the-token/")).toBe(400);
+    expect(await at("/the-token/keys/..%2f..%2fetc%2fpasswd")).toBe(404);
+    expect(await at("/the-token/keys/key_000000000000")).toBe(200);
+  });
+
+  it("no page of another site can frame it or learn its address, and no cache keeps it", async () => {
+    const { get } = await dashboard();
+    const { headers } = await get("/");
+    expect(Object.fromEntries(headers)).toMatchObject({
+      "cache-control": "no-store",
+      "referrer-policy": "no-referrer",
+      "x-content-type-options": "nosniff",
+      "cross-origin-resource-policy": "same-origin",
+    });
+    expect(headers.get("Content-Security-Policy")).toContain("frame-ancestors 'none'");
+  });
+});
+
+describe("one key", () => {
+  it("says why it is refused, by today's counts, its state, its access and its ban", async () => {
+    const { textOf } = await dashboard();
+    const busy = await textOf(`/keys/${ids["Busy & Co"]}`);
+    expect(busy).toContain(
+      "429, the limit per minute 40 refused today. 340 of 300 in the fullest minute of today",
+    );
+    expect(busy).toContain("429, the limit per day 0 refused today. 9,000 of 10,000 today");
+    expect(busy).toContain("A limit was used up on 2 days.");
+    expect(busy).toMatch(/would not have used up: business/);
+    expect(busy).toMatch(/429, a ban None is in force *\./);
+    const banned = await textOf(`/keys/${ids.Banned}`);
+    expect(banned).toMatch(/429, a ban Until \d{4}-\S+Z *; the last began/);
+    expect(banned).toContain("403, its access It may only read.");
+    expect(banned).toContain(`./petstore keys unban ${ids.Banned} --persist-to ${state}`);
+    const suspended = await textOf(`/keys/${ids.Suspended}`);
+    expect(suspended).toMatch(
+      /401, the key itself It is suspended +since \S+Z, for the reason &quot;leaked &lt;i&gt;&quot;/,
+    );
+    expect(suspended).toContain(`./petstore keys resume ${ids.Suspended} --persist-to`);
+    expect(await textOf(`/keys/${ids.k1}`)).toContain("No limit was used up: the free plan was enough.");
+  });
+
+  it("has the facts and the changes of keys show", async () => {
+    const { textOf } = await dashboard();
+    const text = await textOf(`/keys/${ids.Suspended}`);
+    const { changes, createdAt, lastFour } = JSON.parse(
+      (await local(`keys show ${ids.Suspended} --json`)).stdout,
+    );
+    for (const part of [
+      createdAt,
+      `ends in ${lastFour}`,
+      "Ann &lt;b&gt;",
+      `Changes: ${changes.length} of ${changes.length}`,
+    ])
+      expect(text).toContain(part);
+    for (const { at, change } of changes) expect(text).toContain(`${at} ${change}`);
+  });
+});
+
+it("the service has the requests of all days, the state of the databases, and the queries of the alerts", async () => {
+  const { textOf } = await dashboard();
+  const text = await textOf("/service");
+  const totals: { admitted: number }[] = JSON.parse((await local("usage --total --days 30 --json")).stdout);
+  const admitted = totals.reduce((sum, day) => sum + day.admitted, 0);
+  const { stdout } = await local("status");
+  expect(text).toMatch(/Backup none yet/);
+  expect(text).toContain(stdout.match(/^Keys +(\d.*)$/m)?.[1]);
+  const html = await (await dashboard()).get("/service");
+  expect(html.text).toContain(`in total ${admitted.toLocaleString("en")} admitted`);
+  for (const name of ["Failures", "Errors", "Database", "Quotas"])
+    expect(html.text).toContain(`<summary>${name}</summary>`);
+  expect(html.text).not.toContain('aria-label="Tables"');
+  expect(await textOf("/service?tables=count")).toMatch(/keys 1\d\d /);
+});
+
+it("says how old its figures are, and reads again only if it is asked to", async () => {
+  const { textOf, get } = await dashboard();
+  expect(await textOf(`/keys/${ids.k2}`)).toMatch(/Read at \d{4}-\S+Z *, (now|\d seconds? ago|in 0 seconds)/);
+  const { keys, close } = await createDatabases(LOCAL, "keys");
+  await setNote(keys, ids.k2 ?? "", "noted later", operator()).finally(close);
+  expect(await textOf(`/keys/${ids.k2}`)).not.toContain("noted later");
+  // The other pages are read again too.
+  const again = await get("/?read=again");
+  expect(again.text).not.toContain("read=again&read=again");
+  expect(await textOf(`/keys/${ids.k2}`)).toContain("noted later");
+});
+
+describe("what can't be read is said in its place", () => {
+  it("a damaged database of pets, beside the one of keys; and the next page tries again", async () => {
+    const { state: damaged, remove } = await emptyState();
+    onTestFinished(remove);
+    const target: Target = { kind: "local", state: damaged };
+    const { keys, pets, close } = await createDatabases(target, "keys", "pets");
+    await migrate(keys, "keys");
+    await migrate(pets, "pets");
+    await addKey(keys, "kept");
+    await close();
+    const file = databaseFile(damaged, "pets");
+    const whole = await readFile(file);
+    await truncate(file, 5_000);
+    const { textOf } = await dashboard(target);
+    const text = await textOf("/service");
+    expect(text).toMatch(/Pets database unknown: the database of pets is damaged/);
+    expect(text).toMatch(/Keys 1: 1 active/);
+    expect(await textOf("/")).toContain("kept");
+    await writeFile(file, whole);
+    expect(await textOf("/service?read=again")).not.toContain("is damaged");
+  });
+
+  it("the usage of keys, if its table is lost; the service has the rest", async () => {
+    const { state: other, remove } = await emptyState();
+    onTestFinished(remove);
+    const target: Target = { kind: "local", state: other };
+    const { keys, pets, close } = await createDatabases(target, "keys", "pets");
+    await migrate(keys, "keys");
+    await migrate(pets, "pets");
+    const { id } = await addKey(keys, "kept");
+    await keys.prepare("DROP TABLE key_usage").run();
+    await close();
+    const { textOf, get } = await dashboard(target);
+    expect(await textOf("/")).toMatch(/The list of keys can't be shown: .*no such table: key_usage/);
+    expect((await get("/keys.csv")).status).toBe(500);
+    expect(await textOf(`/keys/${id}`)).toMatch(/The key can't be shown/);
+    const text = await textOf("/service");
+    expect(text).toMatch(/What was admitted and refused on each day can't be shown/);
+    expect(text).toMatch(/its tables are lost: key_usage/);
+  });
+
+  it("an unknown key", async () => {
+    expect(await (await dashboard()).textOf("/keys/key_000000000000")).toMatch(
+      /The key can't be shown: there is no key key_000000000000/,
+    );
+  });
+});
+
+describe("production's databases", () => {
+  it("are read with few calls, and not again by the next page", async () => {
+    const target: Target = { kind: "production" };
+    const keys = databaseOf("petstore-keys");
+    await migrate(keys, "keys");
+    await migrate(databaseOf("petstore-pets"), "pets");
+    for (let index = 0; index < 60; index += 1) await addKey(keys, `p${index}`);
+    let calls = 0;
+    api.intercept(async (_, __, send) => {
+      calls += 1;
+      await send();
+    });
+    onTestFinished(() => api.intercept());
+    const { textOf } = await dashboard(target);
+    expect(await textOf("/")).toContain("60 keys, 50 of them here");
+    const first = calls;
+    // Looking up the database; the keys, their usage and the charts.
+    expect(first).toBeLessThanOrEqual(5);
+    await textOf("/");
+    await textOf("/?sort=refused");
+    // Another order needs the charts of other keys.
+    expect(calls - first).toBeLessThanOrEqual(1);
+  });
+
+  it("without permission, the command fails and says why", async () => {
+    api.intercept(async () => {
+      throw apiError(403, 10_000, "Authentication error");
+    });
+    onTestFinished(() => api.intercept());
+    const { exitCode, stdout, stderr } = await runPetstore("dashboard --remote --print-only");
+    expect([exitCode, stdout]).toEqual([1, ""]);
+    expect(stderr).toMatch(/error: Cloudflare's API refused: Authentication error \(10000\)\n$/);
+  });
+});
+
+describe("the command", () => {
+  /** Runs it until a signal, and hands over its address. */
+  async function run(words: string[], use: (address: string) => Promise<void>, shell = "") {
+    const { child, ended } = startPetstore(["dashboard", "--persist-to", state, ...words], { shell });
+    const printed = { stdout: "", stderr: "" };
+    const announced = new Promise<void>((resolve) => {
+      for (const name of ["stdout", "stderr"] as const)
+        child[name]?.on("data", (chunk) => {
+          printed[name] += chunk;
+          if (printed.stdout.endsWith("\n") && printed.stderr.endsWith("Ctrl+C ends it.\n")) resolve();
+        });
+    });
+    await Promise.race([announced, ended]);
+    await use(printed.stdout.trim()).finally(() => child.kill("SIGTERM"));
+    return { printed: printed.stdout, ...(await ended) };
+  }
+
+  it("prints an address of its own, serves until a signal, and ends with exit code 0", async () => {
+    const addresses: string[] = [];
+    for (let count = 0; count < 2; count += 1) {
+      const { printed, exit, using, stderr } = await run(["--print-only"], async (address) => {
+        addresses.push(address);
+        expect((await fetch(address)).status).toBe(200);
+        expect((await fetch(address.replace(/[^/]+\/$/, "AAAAAAAAAAAAAAAAAAAAAA/"))).status).toBe(404);
+      });
+      expect(printed).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/[\w-]{22}\/\n$/);
+      expect([exit, using, stderr]).toEqual([
+        0,
+        `Using the local databases in ${state}.\n`,
+        "Opening the databases\nCtrl+C ends it.\n",
+      ]);
+    }
+    const [first, second] = addresses.map((address) => new URL(address).pathname);
+    expect(first).not.toBe(second);
+    await expect(fetch(addresses[0] ?? "")).rejects.toThrow();
+  });
+
+  it("refuses a port that another program uses", async () => {
+    const other = createServer().listen(0, "127.0.0.1");
+    await once(other, "listening");
+    const { port } = other.address() as AddressInfo;
+    const words = ["dashboard", "--persist-to", state, "--print-only", "--port", `${port}`];
+    const { exitCode, stdout, stderr } = await runPetstore(words);
+    other.close();
+    expect([exitCode, stdout]).toEqual([2, ""]);
+    expect(stderr).toMatch(
+      new RegExp(
+        `error: port ${port} can't be used \\(another program uses it\\): choose another with --port, or none\n$`,
+      ),
+    );
+  });
+
+  it.skipIf(process.platform !== "linux")(
+    "opens the browser by a file that only this user can read, without the token in a command line",
+    async () => {
+      const folder = await mkdtemp(join(tmpdir(), "petstore-test-"));
+      onTestFinished(() => rm(folder, { recursive: true }));
+      await writeFile(join(folder, "xdg-open"), `#!/bin/sh\necho "$@" > ${folder}/opened\n`);
+      await chmod(join(folder, "xdg-open"), 0o755);
+      let file = "";
+      await run(
+        [],
+        async (address) => {
+          await expect.poll(() => readFile(join(folder, "opened"), "utf8").catch(() => "")).not.toBe("");
+          const opened = (await readFile(join(folder, "opened"), "utf8")).trim();
+          expect(opened).toMatch(/^file:\/\/\S+\.html$/);
+          file = fileURLToPath(opened);
+          expect(await readFile(file, "utf8")).toContain(`url=${address}"`);
+          expect((await stat(file)).mode & 0o077).toBe(0);
+        },
+        `PATH=${folder}:$PATH`,
+      );
+      await expect(stat(file)).rejects.toThrow("ENOENT");
+    },
+  );
+
+  it.skipIf(process.platform !== "linux")("without a browser, prints the address and serves", async () => {
+    const { stderr } = await run(
+      [],
+      async (address) => expect((await fetch(address)).status).toBe(200),
+      "PATH=/nowhere",
+    );
+    expect(stderr).toMatch(/\nNo browser was opened \(spawn xdg-open ENOENT\)\.\nCtrl\+C ends it\.\n$/);
+  });
+
+  it("names a missing database as other commands do", async () => {
+    const { exitCode, stderr } = await runPetstore([
+      "dashboard",
+      "--print-only",
+      "--persist-to",
+      `${state}-nowhere`,
+    ]);
+    expect([exitCode, stderr]).toEqual([
+      1,
+      expect.stringContaining("create it with ./petstore migrate --persist-to"),
+    ]);
+  });
+});
+
+describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
+  it("each page fits into the window, axe-core finds nothing, and no script runs", async () => {
+    const service = await dashboard();
+    const open = pageOpener(service, () => browser);
+    for (const path of [
+      "/",
+      "/?search=cus_1",
+      `/keys/${ids["Busy & Co"]}`,
+      `/keys/${ids[HOSTILE[1] ?? ""]}`,
+      "/service?tables=count",
+    ]) {
+      const page = await open(`/the-token${path}`);
+      await expectUsable(page);
+      expect(await page.evaluate("window.hit === undefined && document.scripts.length === 0")).toBe(true);
+      await page.close();
+    }
+  });
+
+  it("the form searches and orders, a link leads to the key, and Read again back to the same page", async () => {
+    const service = await dashboard();
+    const page = await pageOpener(service, () => browser)("/the-token/");
+    await page.getByLabel("Name, ref, ID or last four").fill("busy");
+    await page.getByLabel("Order").selectOption("refused");
+    await page.getByRole("button", { name: "Show" }).click();
+    await page.getByRole("link", { name: "Read again" }).click();
+    expect(new URL(page.url()).searchParams.get("sort")).toBe("refused");
+    expect(await page.getByRole("row").count()).toBe(2);
+    await page.getByRole("link", { name: "Busy & Co" }).click();
+    expect(await page.getByRole("heading", { level: 1 }).textContent()).toBe("Busy & Co");
+    await page.getByText("Show as a table").click();
+    expect(await page.getByRole("cell", { name: "10,000" }).first().isVisible()).toBe(true);
+    await page.getByRole("link", { name: "Service" }).click();
+    expect(await page.getByRole("heading", { level: 1 }).textContent()).toBe("Service");
+  });
+});
