@@ -1,6 +1,7 @@
 // ./petstore backup: copies both databases into a file. scripts/backup/ has the format and the steps.
 
 import { existsSync } from "node:fs";
+import { hostname } from "node:os";
 import { join } from "node:path";
 import { backUp, namesOf, rowsText } from "../backup/backup.ts";
 import { requireNew } from "../backup/file.ts";
@@ -77,7 +78,7 @@ export default defineCommand({
       io.print(`Wrote ${path}, a backup of ${await namesOf(target)} (${rowsText(summary)}).`);
     const record = async () => {
       const { keys, close } = await openDatabases(target, "keys");
-      await recordBackup(keys, { beganAtMs, madeBy: loginName() }).finally(close);
+      await recordBackup(keys, { beganAtMs, madeBy: `${loginName()} at ${hostname()}` }).finally(close);
     };
     await waitingForCalls(record).catch((error) =>
       io.warn(`${path} is complete, but status will not show it: ${explain(error)}`),

@@ -54,6 +54,10 @@ export default defineCommand({
       parse: MANY,
     },
     sort: { placeholder: "order", description: "the order (default: admitted)", choices: USAGE_ORDERS },
+    atLimit: {
+      description: "only keys that used up a limit, as it is now, on one of the days",
+      conflicts: ["daily", "total"],
+    },
     total: { description: "each day, of all keys together", conflicts: ["top", "sort", "daily"] },
     daily: {
       description: "each day of each key that was used, in the order of days",
@@ -64,9 +68,11 @@ export default defineCommand({
   },
   examples: ["", "--days 30 --sort at-limit --remote", "--daily --days 400 --csv", `${AN_ID} --days 30`],
   async handler(io, options, id) {
-    const { days, json, csv, daily, total: isTotal, sort = "admitted" } = options;
-    if (id !== undefined && (options.top ?? options.sort ?? daily ?? isTotal) !== undefined)
-      throw new UsageError("--top, --sort, --daily and --total are for all keys: leave out the ID, or them");
+    const { days, json, csv, daily, atLimit, total: isTotal, sort = "admitted" } = options;
+    if (id !== undefined && (options.top ?? options.sort ?? atLimit ?? daily ?? isTotal) !== undefined)
+      throw new UsageError(
+        "--top, --sort, --at-limit, --daily and --total are for all keys: leave out the ID, or them",
+      );
     await withKeys(io, options, async ({ database, operator, where }) => {
       const { nowMs } = operator;
       if (daily) return printDaily(io, options, readKeyDays(database, nowMs, days));
@@ -80,7 +86,8 @@ export default defineCommand({
         return printRows(io, options, MARKED_DAY_COLUMNS, used, daysTable);
       }
       const limit = options.top ?? (json || csv ? -1 : SHOWN_KEYS);
-      const { keys, total } = await listUsage(database, nowMs, { days, sort, limit });
+      const query = { days, sort, limit, isAtLimit: atLimit === true };
+      const { keys, total } = await listUsage(database, nowMs, query);
       const more = total - keys.length;
       if (more > 0) io.report(`Keys that are not shown: ${withSeparators(more)}. --top ${total} shows all.`);
       printRows(io, options, USAGE_COLUMNS, keys, usageTable);

@@ -33,18 +33,20 @@ export function newApp(readings: Readings, token: string) {
   };
 
   app.use(secureHeaders({ contentSecurityPolicy: POLICY, strictTransportSecurity: false }));
+  app.get("/style.css", async (c) => {
+    const styles = await Promise.all(STYLES.map((path) => readFile(path, "utf8")));
+    return c.body(styles.join("\n"), 200, { "Content-Type": "text/css; charset=utf-8" });
+  });
   app.use(async (c, next) => {
     const { pathname, searchParams } = urlOf(c);
     // Another user of this machine may use the browser later.
     c.header("Cache-Control", "no-store");
+    // As browsers say it when somebody reloads a page (RFC 9111, section 5.2.1).
+    if (/no-cache|max-age=0/.test(c.req.header("Cache-Control") ?? "")) readings.forget();
     if (searchParams.get("read") !== "again") return next();
     readings.forget();
     searchParams.delete("read");
     return c.redirect(`${pathname}?${searchParams}`, 303);
-  });
-  app.get("/style.css", async (c) => {
-    const styles = await Promise.all(STYLES.map((path) => readFile(path, "utf8")));
-    return c.body(styles.join("\n"), 200, { "Content-Type": "text/css; charset=utf-8" });
   });
   app.get("/", async (c) => show(c, await keysPage(readings, urlOf(c).searchParams, base)));
   app.get("/keys.csv", async (c) => {

@@ -8,6 +8,7 @@ import { asOfPage } from "../../src/operators/usage.ts";
 import { chartSvg, legend, tableOf } from "../../src/site/usage/chart.ts";
 import { type KeyDetails, keyFacts, lastTimes } from "../keys/details.ts";
 import { counted, printable, suspensionText } from "../keys/text.ts";
+import { agoText } from "../lib/time.ts";
 import { withSeparators } from "../usage/text.ts";
 import { command, commandFor, facts, type Html, meter, type Page, part, table, time } from "./layout.ts";
 import type { Readings } from "./readings.ts";
@@ -64,7 +65,12 @@ function reasons(details: KeyDetails): [string, unknown][] {
       html`${key.bannedUntilMs === null ? "None is in force" : html`<strong>Until ${time(key.bannedUntilMs)}</strong>`}${ban ? html`; the last began ${time(ban.atMs)}` : ""}. A client that goes on after a 429 is banned.`,
     ],
     ...windows,
-    ["The last refusal by a limit", lastRefusedMs === null ? "none is recorded" : time(lastRefusedMs)],
+    [
+      "The last refusal by a limit",
+      lastRefusedMs === null
+        ? "none is recorded"
+        : html`${time(lastRefusedMs)}, ${agoText((Date.now() - lastRefusedMs) / 1000)}. One by the minute ends with the minute.`,
+    ],
     [
       "429, none of these",
       html`A message about <em>unknown API keys</em> is about the client's address. A response without a <code>code</code> is Cloudflare's.
@@ -111,8 +117,10 @@ function commandsOf({ key }: KeyDetails, line: ReturnType<typeof commandFor>): s
   if (key.revokedAtMs !== null) return ["It is revoked, for good: nothing about it can be changed."];
   return [
     ...(key.bannedUntilMs === null ? [] : [line("keys unban", id)]),
+    ...(key.states.includes("in-grace") ? [line("keys end-grace", id)] : []),
     line("keys plan", id, "PLAN"),
     key.suspendedAtMs === null ? line("keys suspend", id, "--reason", "TEXT") : line("keys resume", id),
+    line("keys rotate", id),
     line("keys rotate", id, "--grace", "86400"),
     line("keys access", id, key.access === "read" ? "write" : "read"),
     line("keys expire", id, "DATE"),

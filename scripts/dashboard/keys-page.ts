@@ -37,12 +37,12 @@ const fullest = ({ used: { busiest, limits } }: Row) =>
 const ORDERS: Record<string, (row: Row) => number | null> = {
   admitted: ({ used }) => used.admitted,
   refused: ({ used }) => sum(used.refusedBy),
-  "days at a limit": ({ used }) => Math.max(...Object.values(used.daysAtLimit)),
-  "share of a day": ({ used }) => used.share,
+  "at-limit": ({ used }) => Math.max(...Object.values(used.daysAtLimit)),
+  share: ({ used }) => used.share,
   [`fullest ${SHORTEST}`]: fullest,
   bans: ({ key }) => key?.bans ?? 0,
-  "expires next": ({ key }) => -(key?.expiresAtMs ?? Number.MAX_VALUE),
-  "last used": ({ used }) => lastUsedMs(used),
+  expires: ({ key }) => -(key?.expiresAtMs ?? Number.MAX_VALUE),
+  "last-used": ({ used }) => lastUsedMs(used),
   created: ({ key }) => key?.createdAtMs ?? 0,
 };
 
@@ -106,7 +106,7 @@ export async function keysPage(readings: Readings, parameters: URLSearchParams, 
 function form({ search = "", plan, state, sort, days }: Query): Html {
   const all: [string, string] = ["", "all"];
   return html`<form class="filters" role="search">
-    <label>Name, ref, ID or last four <input type="search" name="search" value="${search}"></label>
+    <label>Name, ref, note, ID, last four <input type="search" name="search" value="${search}"></label>
     ${select("plan", "Plan", [all, ...PLANS], plan)} ${select("state", "State", [all, ...LIST_STATES], state)}
     ${select("days", "Days", DAYS, days)} ${select("sort", "Order", Object.keys(ORDERS), sort)}
     <button>Show</button>
@@ -140,7 +140,7 @@ function keyTable(
       (each) => `${daysAtLimit[each]} by ${each}`,
     );
     const facts = [id, ...(ref === null ? [] : [printable(ref)]), key ? stateText(key) : "deleted"];
-    const needed = enough !== null && enough !== plan ? html`<strong>needs ${enough}</strong>` : "";
+    const needed = enough !== null && enough !== plan ? html`<strong>enough: ${enough}</strong>` : "";
     const lastMs = lastUsedMs(used);
     return [
       html`<a href="${base}/keys/${id}">${printable(name ?? "a deleted key")}</a> <small>${facts.join(" · ")}</small>`,
@@ -160,7 +160,6 @@ function keyTable(
 
 const CSV_COLUMNS: Columns<Row> = [
   ...USAGE_COLUMNS.map(([name, of]): Columns<Row>[number] => [name, ({ used }) => of(used)]),
-  ["note", ({ key }) => key?.note ?? null],
   ["state", ({ key }) => key?.states.join(" ") ?? "deleted"],
   ["bans", ({ key }) => key?.bans ?? null],
   ["expires", ({ key }) => timeOrNull(key?.expiresAtMs ?? null)],

@@ -42,7 +42,12 @@ async function answer(app: App, request: IncomingMessage, response: ServerRespon
   if (method !== "GET" && method !== "HEAD") return refuse(405, "Nothing can be changed here.");
   // An absolute URL is for proxies.
   if (!url.startsWith("/")) return refuse(400, "The path is wrong.");
-  const answered = await app.fetch(new Request(`http://${headers.host}${url}`, { method }));
+  const answered = await app.fetch(
+    new Request(`http://${headers.host}${url}`, {
+      method,
+      headers: [["Cache-Control", headers["cache-control"] ?? ""]],
+    }),
+  );
   response.writeHead(answered.status, Object.fromEntries(answered.headers));
   response.end(await answered.text());
 }

@@ -5,8 +5,8 @@ import { html, raw } from "hono/html";
 import { asOfPage, withUsedUp } from "../../src/operators/usage.ts";
 import { chartSvg, legend, tableOf } from "../../src/site/usage/chart.ts";
 import { isUnknown, type Status } from "../status/read.ts";
-import { megabytes, statusFacts } from "../status/text.ts";
-import { percent, withSeparators } from "../usage/text.ts";
+import { megabytes, sizesOf, statusFacts } from "../status/text.ts";
+import { percent } from "../usage/text.ts";
 import { commandFor, facts, type Html, meter, type Page, part, table } from "./layout.ts";
 import type { Readings } from "./readings.ts";
 
@@ -51,18 +51,18 @@ export async function servicePage(readings: Readings, query: URLSearchParams): P
 }
 
 /** How full the databases are, and how large their tables, if they were counted. */
-function sizes({ keysDatabase, petsDatabase }: Status): Html {
-  const known = Object.entries({ Keys: keysDatabase, Pets: petsDatabase }).flatMap(([name, each]) =>
-    isUnknown(each) ? [] : [{ name, ...each }],
-  );
-  const bars = known.map(({ name, bytes, maxBytes }) => [
-    name,
-    meter(bytes / maxBytes, `${megabytes(bytes)} MB, ${percent(bytes / maxBytes)} of ${maxBytes / 1e9} GB`),
-  ]);
-  const tables = known.flatMap((each) => each.tables ?? []);
-  const rows = tables.map(({ name, rows, bytes }) => [name, withSeparators(rows), megabytes(bytes)]);
+function sizes(status: Status): Html {
+  const { keysDatabase, petsDatabase } = status;
+  const bars = Object.entries({ Keys: keysDatabase, Pets: petsDatabase }).flatMap(([name, each]) => {
+    if (isUnknown(each)) return [];
+    const share = each.bytes / each.maxBytes;
+    return [
+      [name, meter(share, `${megabytes(each.bytes)} MB, ${percent(share)} of ${each.maxBytes / 1e9} GB`)],
+    ];
+  });
+  const tables = sizesOf(status);
   return html`${table("Databases", ["Database", "Size"], bars)}
-    ${rows.length === 0 ? "" : table("Tables", ["Table", "Rows", "MB without indexes"], rows)}`;
+    ${tables.length === 0 ? "" : table("Tables", ["Table", "Rows", "MB without indexes"], tables)}`;
 }
 
 /** The queries of docs/alerts.md. */

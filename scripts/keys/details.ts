@@ -5,6 +5,7 @@ import {
   BANS_COUNTED_DAYS,
   countChanges,
   findGraces,
+  type Grace,
   type ListedKey,
   listChanges,
 } from "../../src/operators/records.ts";
@@ -68,7 +69,7 @@ export function detailsJson({ key, graces, changes, limits, ban, suspension, day
   const timeOf = (change: LatestChange | undefined) => change && formatTime(change.atMs);
   return {
     ...keyJson(key),
-    graces: graces.map(formatTime),
+    graces: graces.map(({ lastFour, untilMs }) => ({ lastFour, until: formatTime(untilMs) })),
     changes: changes.map(changeJson),
     limitsSince: timeOf(limits) ?? null,
     lastBanAt: timeOf(ban) ?? null,
@@ -88,7 +89,8 @@ type ShownElsewhere =
   | "suspendedAtMs"
   | "suspensionReason"
   | "bannedUntilMs"
-  | "bansLiftedUntilMs";
+  | "bansLiftedUntilMs"
+  | "foundReplaced";
 
 /** A line for each other field of a key. */
 const FACTS: {
@@ -108,8 +110,7 @@ const FACTS: {
   expiresAtMs: ({ key }) => ["Expires", key.expiresAtMs === null ? "never" : formatTime(key.expiresAtMs)],
   graceUntilMs: ({ key, graces }) => [
     "Old keys",
-    (key.states.includes("in-grace") && graces.map((ms) => `valid until ${formatTime(ms)}`).join(", ")) ||
-      "none valid",
+    (key.states.includes("in-grace") && graces.map(graceText).join(", ")) || "none valid",
   ],
 };
 
@@ -121,6 +122,11 @@ export function keyFacts(details: KeyDetails): [name: string, text: string][] {
     facts.push(["Suspended", `${formatTime(suspension.atMs)} by ${suspension.by}: ${suspension.to}`]);
   else if (key.suspendedAtMs !== null) facts.push(["Suspended", suspensionText(key)]);
   return facts;
+}
+
+/** `Y8ye works until 2026-12-25T00:00:00Z` */
+function graceText({ lastFour, untilMs }: Grace): string {
+  return `${lastFour === null ? "one" : `that ending in ${lastFour}`} works until ${formatTime(untilMs)}`;
 }
 
 function banText({ bannedUntilMs, bans }: ListedKey, ban: LatestChange | undefined): string {

@@ -54,7 +54,7 @@ export async function readSecrets(io: Io, where: string[]): Promise<FoundSecret[
   const [id] = typed.match(LIKE_ID) ?? [];
   throw new UsageError(
     id === undefined
-      ? `this is not an API key, which is ${SECRET_PREFIX} and ${SECRET_LENGTH} letters and digits`
+      ? `this is not an API key, which is ${SECRET_PREFIX} and ${SECRET_LENGTH} letters and digits; if only its last four are known: ${petstoreLine("keys list --search CHARS", ...where)}`
       : `this is the ID of a key, not the key itself: ${petstoreLine("keys show", id, ...where)}`,
   );
 }

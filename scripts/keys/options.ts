@@ -40,7 +40,7 @@ export const STDIN = "-";
 export const ID = { name: "id", description: "the key's public ID", parse: keyId } as const;
 export const IDS = {
   name: "id",
-  description: `the key's public ID; ${STDIN} reads IDs from standard input, one a line, and needs --yes`,
+  description: `the key's public ID; ${STDIN} reads IDs from standard input, one a line`,
   parse: (text: string) => (text === STDIN ? STDIN : keyId(text)),
 } as const;
 export const PLAN = { description: "the plan", choices: PLANS } as const;

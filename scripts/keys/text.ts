@@ -29,6 +29,7 @@ export function keyJson(key: ListedKey) {
     bannedUntilMs,
     bansLiftedUntilMs: _,
     hash: __,
+    foundReplaced: ___,
     ...rest
   } = more;
   return {
@@ -53,12 +54,12 @@ export function keyJson(key: ListedKey) {
 export function keyTable(keys: ListedKey[]): string {
   const hasRefs = keys.some(({ ref }) => ref !== null);
   const header = ["ID", "NAME", ...(hasRefs ? ["REF"] : []), ..."PLAN/KEY/EXPIRES/STATE/BANS".split("/")];
-  const rows = keys.map(({ id, name, ref, plan, limits, lastFour, expiresAtMs, ...key }) => [
+  const rows = keys.map(({ id, name, ref, plan, limits, lastFour, foundReplaced, expiresAtMs, ...key }) => [
     id,
     printable(name),
     ...(hasRefs ? [printable(ref ?? "")] : []),
     `${plan} ${limits === undefined ? "without limits" : shortLimitsText(limits)}`,
-    lastFour,
+    foundReplaced === null ? lastFour : `${lastFour} (${foundReplaced} was replaced)`,
     expiresAtMs === null ? "never" : formatTime(expiresAtMs).replace("T00:00:00Z", ""),
     stateText(key),
     // A key that is banned again and again stands out.

@@ -11,10 +11,9 @@ import { isUnknown, MAX_BYTES, MAX_BYTES_FREE, type Status } from "./read.ts";
 type Known<Part extends keyof Status> = Exclude<NonNullable<Status[Part]>, { problem: string }>;
 
 export function statusText(status: Status, target: string[]): string {
-  const { keysDatabase, petsDatabase, lastHour } = status;
-  const sizes = [keysDatabase, petsDatabase].flatMap((each) => (isUnknown(each) ? [] : (each.tables ?? [])));
+  const { lastHour } = status;
   const requests = lastHour === null || isUnknown(lastHour) ? [] : lastHour.statuses;
-  return [factsText(statusFacts(status, target)), sizesTable(sizes), statusTable(requests)]
+  return [factsText(statusFacts(status, target)), sizesTable(status), statusTable(requests)]
     .filter((text) => text !== "")
     .join("\n\n");
 }
@@ -38,12 +37,23 @@ export function statusFacts(
   return facts;
 }
 
-/** The largest first. */
-function sizesTable(sizes: { name: string; rows: number; bytes: number }[]): string {
-  const rows = sizes
-    .sort((a, b) => b.bytes - a.bytes)
-    .map(({ name, rows, bytes }) => [name, withSeparators(rows), megabytes(bytes)]);
+function sizesTable(status: Status): string {
+  const rows = sizesOf(status);
   return rows.length === 0 ? "" : tableText([["TABLE", "ROWS", "MB WITHOUT INDEXES"], ...rows], [1, 2]);
+}
+
+/** The tables that were counted, the largest first: names such as `keys.key_usage`, numbers of rows, and megabytes. */
+export function sizesOf({ keysDatabase, petsDatabase }: Status): string[][] {
+  return Object.entries({ keys: keysDatabase, pets: petsDatabase })
+    .flatMap(([contents, each]) =>
+      isUnknown(each) ? [] : (each.tables ?? []).map((table) => ({ contents, ...table })),
+    )
+    .sort((a, b) => b.bytes - a.bytes)
+    .map(({ contents, name, rows, bytes }) => [
+      `${contents}.${name}`,
+      withSeparators(rows),
+      megabytes(bytes),
+    ]);
 }
 
 export function megabytes(bytes: number): string {
@@ -61,7 +71,7 @@ function databaseText(
     (bytes / max).toLocaleString("en", { style: "percent", maximumFractionDigits: 1 });
   const free = `, or ${shareOf(MAX_BYTES_FREE)} of ${MAX_BYTES_FREE / 1e6} MB on Workers Free`;
   // No larger database is on Workers Free.
-  const mayBeFree = bytes > MAX_BYTES_FREE / 2 && bytes <= MAX_BYTES_FREE;
+  const mayBeFree = bytes > MAX_BYTES_FREE / 10 && bytes <= MAX_BYTES_FREE;
   const size = `${megabytes(bytes)} MB used, ${shareOf(MAX_BYTES)} of ${MAX_BYTES / 1e9} GB${mayBeFree ? free : ""}`;
   if (missing.length > 0) return `${size}; its tables are lost: ${missing.join(", ")}`;
   if (pending.length === 0) return `${size}; no pending migrations`;

@@ -27,15 +27,18 @@ const TITLES = PARTS.map(({ title }) => title);
 export function usageTable(keys: KeyUsage[]): string {
   const busiest = SHORT_WINDOWS.map((name) => `BUSIEST ${name.toUpperCase()}`);
   const atLimit = WINDOW_NAMES.map(
-    (name, index) => `${index === 0 ? "DAYS AT " : ""}LIMIT/${name.toUpperCase()}`,
+    (name, index) => `${index === 0 ? "DAYS " : ""}AT ${name.toUpperCase()} LIMIT`,
   );
   const numbers = [...TITLES, ...busiest, ...atLimit, "SHARE"];
-  const header = ["ID", "NAME", "PLAN", ...numbers, "ENOUGH", "LAST USED"];
+  const hasRefs = keys.some(({ ref }) => ref !== null);
+  const who = ["ID", "NAME", ...(hasRefs ? ["REF"] : []), "PLAN"];
+  const header = [...who, ...numbers, "ENOUGH", "LAST USED"];
   const rows = keys.map((used) => {
-    const { id, name, plan, limits, share, daysAtLimit, enough } = used;
+    const { id, name, ref, plan, limits, share, daysAtLimit, enough } = used;
     return [
       id,
       printable(name ?? "-"),
+      ...(hasRefs ? [printable(ref ?? "")] : []),
       `${printable(plan ?? "-")}${limits === null ? "" : ` ${shortLimitsText(limits)}`}`,
       ...PARTS.map(({ of }) => withSeparators(of(used))),
       ...SHORT_WINDOWS.map((window) => withSeparators(used.busiest[window] ?? 0)),
@@ -47,7 +50,7 @@ export function usageTable(keys: KeyUsage[]): string {
   });
   return tableText(
     [header, ...rows],
-    numbers.map((_, index) => 3 + index),
+    numbers.map((_, index) => who.length + index),
   );
 }
 
@@ -74,10 +77,11 @@ type Cell = string | number | null;
 /** Columns of a report as CSV: the name of each, and its cell. */
 export type Columns<Row> = [name: string, of: (row: Row) => Cell][];
 
-const WHO: Columns<{ id: string; name: string | null; ref: string | null; plan: string | null }> = [
+const WHO: Columns<Pick<KeyUsage, "id" | "name" | "ref" | "note" | "plan">> = [
   ["id", ({ id }) => id],
   ["name", ({ name }) => name],
   ["ref", ({ ref }) => ref],
+  ["note", ({ note }) => note],
   ["plan", ({ plan }) => plan],
 ];
 
@@ -104,6 +108,7 @@ export const USAGE_COLUMNS: Columns<KeyUsage> = [
     `days_at_limit_per_${name}`,
     ({ daysAtLimit }) => daysAtLimit[name],
   ]),
+  ...WINDOW_NAMES.map((name): Columns<KeyUsage>[number] => [`sent_per_${name}`, ({ sent }) => sent[name]]),
   ["share_of_day", ({ share }) => share],
   ["enough", ({ enough }) => enough],
   ["last_used", (used) => timeOrNull(lastUsedMs(used))],

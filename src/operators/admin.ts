@@ -54,10 +54,10 @@ export type Outcome<More = unknown> = (More & Accepted) | Refused;
 
 /** ?1: the keys as JSON, ?2: now. */
 const insertKeys = (unlessNamed: boolean) => `
-  INSERT INTO keys (id, name, folded_name, ref, note, plan, limits, read_only, last_four, created_at_ms,
+  INSERT INTO keys (id, name, folded_name, ref, note, folded_note, plan, limits, read_only, last_four, created_at_ms,
     bans_lifted_until_ms, expires_at_ms, hash)
-  SELECT value ->> 'id', value ->> 'name', value ->> 'folded', value ->> 'ref', value ->> 'note', value ->> 'plan',
-    value ->> 'limits', value ->> 'readOnly', value ->> 'lastFour', ?2, ?2, value ->> 'expiresAtMs', unhex(value ->> 'hash')
+  SELECT value ->> 'id', value ->> 'name', value ->> 'folded', value ->> 'ref', value ->> 'note', value ->> 'foldedNote',
+    value ->> 'plan', value ->> 'limits', value ->> 'readOnly', value ->> 'lastFour', ?2, ?2, value ->> 'expiresAtMs', unhex(value ->> 'hash')
   FROM json_each(?1)
   ${unlessNamed ? "WHERE NOT EXISTS (SELECT 1 FROM keys WHERE folded_name = value ->> 'folded')" : ""}`;
 const CREATED = "created" satisfies KeyChange;
@@ -87,6 +87,7 @@ export async function createKeys(
       folded: foldName(name),
       ref,
       note,
+      foldedNote: note && foldName(note),
       plan,
       limits: ownLimits(plan, limits),
       readOnly: readOnly(access),

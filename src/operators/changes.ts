@@ -80,8 +80,8 @@ export const KEY_CHANGES = {
   note: kind<[note: string | null]>({
     where: NOT_REVOKED,
     differs: "note IS NOT ?4",
-    set: { note: "?4" },
-    parameters: (_, note) => [note],
+    set: { note: "?4", folded_note: "?5" },
+    parameters: (_, note) => [note, note && foldName(note)],
     from: "note",
     to: (note) => note,
   }),

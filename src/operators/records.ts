@@ -37,6 +37,8 @@ interface ListedRecord extends Omit<KeyFields, "plan" | "limits"> {
   bannedUntilMs: number | null;
   /** How many bans began in the last BANS_COUNTED_DAYS. */
   bans: number;
+  /** The last four characters of a replaced secret, if the search is for them. */
+  foundReplaced: string | null;
 }
 
 /** A change of a key, or a ban. Values are texts. */
@@ -66,7 +68,7 @@ const records = (some?: keyof typeof IDS) => `
     SELECT key_id, max(good_until_ms) AS ms FROM replaced_secrets
     WHERE good_until_ms > ?1 ${some ? `AND key_id IN ${IDS[some]}` : ""} GROUP BY key_id
   ), record AS (
-    SELECT ${KEY_COLUMNS}, name, folded_name AS foldedName, ref, note, last_four AS lastFour, lower(hex(hash)) AS hash, created_at_ms AS createdAtMs, grace.ms AS graceUntilMs,
+    SELECT ${KEY_COLUMNS}, name, folded_name AS foldedName, ref, note, folded_note AS foldedNote, last_four AS lastFour, lower(hex(hash)) AS hash, created_at_ms AS createdAtMs, grace.ms AS graceUntilMs,
       ${SUSPENSION_REASON} AS suspensionReason,
       iif(ban.ms > max(?1, coalesce(bans_lifted_until_ms, 0)), ban.ms, NULL) AS bannedUntilMs, coalesce(bans, 0) AS bans
     FROM keys LEFT JOIN ban ON ban.key_id = id LEFT JOIN grace ON grace.key_id = id ${some ? `WHERE id IN ${IDS[some]}` : ""}
@@ -102,7 +104,7 @@ interface ListQuery {
   ids?: string[];
   /** Instead of ids: keys with one of these names. */
   names?: string[];
-  /** A part of the name (compared as foldName does), of the ref (without case) or of the id, or the last four characters of a secret, also a replaced one. */
+  /** A part of the name or the note (compared as foldName does), of the ref (without case) or of the id, or the last four characters of a secret, also a replaced one. */
   search?: string | undefined;
   plan?: Plan | undefined;
   state?: ListState | undefined;
@@ -137,7 +139,8 @@ function unusedSql(unused: ListQuery["unused"], nowMs: number): string {
   return unused === "ever" ? UNUSED_EVER : unusedSince(nowMs - unused * DAY_MS);
 }
 
-type Selected = Row<ListedRecord> & { foldedName: string; states: string; total: number };
+type Selected = Row<ListedRecord> &
+  Record<"foldedName" | "foldedNote" | "states", string> & { total: number };
 
 /** A statement that selects a page of keys, with the states of each. Reads as of `nowMs`. */
 export function selectKeys(database: D1Database, nowMs: number, query: ListQuery): D1PreparedStatement {
@@ -146,8 +149,9 @@ export function selectKeys(database: D1Database, nowMs: number, query: ListQuery
   const states = LIST_STATES.map((name) => `iif(${STATES[name]}, '${name}', NULL)`);
   const some = ids ? "ids" : names && "names";
   const sql = `${records(some)}
-    SELECT *, concat_ws(' ', ${states.join(", ")}) AS states, count(*) OVER () AS total FROM record
-    WHERE (?3 IS NULL OR instr(foldedName, ?7) > 0 OR instr(lower(ref), ?7) > 0 OR instr(id, ?3) > 0 OR lastFour = ?3
+    SELECT *, concat_ws(' ', ${states.join(", ")}) AS states, count(*) OVER () AS total,
+      (SELECT last_four FROM replaced_secrets WHERE key_id = id AND last_four = ?3) AS foundReplaced FROM record
+    WHERE (?3 IS NULL OR instr(foldedName, ?7) > 0 OR instr(lower(ref), ?7) > 0 OR instr(foldedNote, ?7) > 0 OR instr(id, ?3) > 0 OR lastFour = ?3
         OR id IN (SELECT key_id FROM replaced_secrets WHERE last_four = ?3))
       AND (?4 IS NULL OR plan = ?4) AND ${state === undefined ? "true" : STATES[state]} AND ${unused}
     ORDER BY ${ORDERS[sort]} LIMIT ?5 OFFSET ?6`;
@@ -160,7 +164,7 @@ export function selectKeys(database: D1Database, nowMs: number, query: ListQuery
 /** The keys that `selectKeys` has selected, and how many keys match. */
 export function listedKeys({ results }: D1Result) {
   const rows = results as Selected[];
-  const keys = rows.map(({ states, foldedName: _, total: __, ...key }) => ({
+  const keys = rows.map(({ states, foldedName: _, foldedNote: __, total: ___, ...key }) => ({
     ...key,
     limits: limitsOfRow(key),
     states: states.split(" ") as ListState[],
@@ -197,12 +201,19 @@ export async function findKeyById(
   return (await listKeys(database, nowMs, { ids: [id] })).keys[0];
 }
 
-/** When the graces of a key's replaced secrets end, the last first. */
-export async function findGraces(database: D1Database, id: string, nowMs: number): Promise<number[]> {
-  const sql =
-    "SELECT good_until_ms AS ms FROM replaced_secrets WHERE key_id = ?1 AND good_until_ms > ?2 ORDER BY 1 DESC";
-  const { results } = await read(() => database.prepare(sql).bind(id, nowMs).all<{ ms: number }>());
-  return results.map(({ ms }) => ms);
+/** A replaced secret whose grace lasts. The last four characters are null if an earlier version has replaced it. */
+export interface Grace {
+  lastFour: string | null;
+  untilMs: number;
+}
+
+/** The graces of a key that last, the longest first. */
+export async function findGraces(database: D1Database, id: string, nowMs: number): Promise<Grace[]> {
+  const sql = `
+    SELECT last_four AS lastFour, good_until_ms AS untilMs FROM replaced_secrets
+    WHERE key_id = ?1 AND good_until_ms > ?2 ORDER BY good_until_ms DESC, last_four`;
+  const { results } = await read(() => database.prepare(sql).bind(id, nowMs).all<Grace>());
+  return results;
 }
 
 /** When the graces of replaced secrets of keys end or ended, by the hash of the secret. */

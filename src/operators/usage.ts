@@ -45,6 +45,7 @@ interface UnusedKey {
   id: string;
   name: string;
   ref: string | null;
+  note: string | null;
   plan: string;
   limits?: Limits | null | undefined;
 }
@@ -54,6 +55,7 @@ interface UsedKey {
   id: string;
   name: string | null;
   ref: string | null;
+  note: string | null;
   plan: string | null;
 }
 
@@ -64,6 +66,8 @@ export interface KeyUsage extends Requests, UsedKey {
   share: number | null;
   /** On how many days the limit of a window was used up. */
   daysAtLimit: Record<WindowName, number>;
+  /** The most requests that were sent in one window, of each. */
+  sent: Limits;
   /** The key's plan if these requests did not use up its limits; else the smallest whose limits they would not have; null without limits. */
   enough: string | null;
 }
@@ -137,12 +141,12 @@ const listUsed = (sort: UsageOrder) => `
       ${daysWith(WINDOW_NAMES.map(isAtLimit).join(" OR "))} AS daysAtAnyLimit
     FROM rows LEFT JOIN limited USING (key_id) GROUP BY key_id
   )
-  SELECT used.*, name, ref, plan, limits, most * 1.0 / ${limitOf("day")} AS share, count(*) OVER () AS total
-  FROM used LEFT JOIN keys USING (id) ORDER BY ${ORDERS[sort]}, id LIMIT ?3`;
+  SELECT used.*, name, ref, note, plan, limits, most * 1.0 / ${limitOf("day")} AS share, count(*) OVER () AS total
+  FROM used LEFT JOIN keys USING (id) WHERE ?4 = 0 OR daysAtAnyLimit > 0 ORDER BY ${ORDERS[sort]}, id LIMIT ?3`;
 
 /** Rows of previews together. */
 const SELECT_KEY_DAYS = `
-  SELECT day AS date, key_id AS id, name, ref, plan, ${REQUESTS} FROM key_usage LEFT JOIN keys ON keys.id = key_id
+  SELECT day AS date, key_id AS id, name, ref, note, plan, ${REQUESTS} FROM key_usage LEFT JOIN keys ON keys.id = key_id
   WHERE day <= ?1 AND (day, key_id) > (?2, ?3) GROUP BY day, key_id ORDER BY day, key_id LIMIT ?4`;
 
 const SELECT_DAYS = `
@@ -177,36 +181,49 @@ function fromJson<Used extends Requests>({ refused: _, ...row }: InJson<Used>): 
   return { ...row, refusedBy: JSON.parse(row.refusedBy), busiest: JSON.parse(row.busiest) } as never;
 }
 
-/** The keys that were used on the last days, and how many they are. `limit` is -1 for all. */
+interface UsageQuery {
+  days: number;
+  sort: UsageOrder;
+  /** -1 for all. */
+  limit: number;
+  /** Only keys that used up a limit. */
+  isAtLimit?: boolean;
+}
+
+/** The keys that were used on the last days, and how many they are. */
 export async function listUsage(
   database: D1Database,
   nowMs: number,
-  { days, sort, limit }: { days: number; sort: UsageOrder; limit: number },
+  { days, sort, limit, isAtLimit = false }: UsageQuery,
 ) {
-  const statement = database.prepare(listUsed(sort)).bind(dayOf(nowMs, days - 1), dayOf(nowMs), limit);
+  const first = dayOf(nowMs, days - 1);
+  const statement = database.prepare(listUsed(sort)).bind(first, dayOf(nowMs), limit, Number(isAtLimit));
   type Row = InJson<Requests & UsedKey & Pick<KeyUsage, "share">> &
     Record<"sent" | "daysAtLimit", string> & { plan: string; limits: string | null; total: number };
   const { results } = await (sort === "name"
     ? readByName<Row>(database, statement)
     : read(() => statement.all<Row>()));
   const keys = results.map((row): KeyUsage => {
-    const { id, name, ref, plan, share, sent, daysAtLimit } = row;
+    const { id, name, ref, note, plan, share } = row;
     const limits = limitsOfRow(row) ?? null;
-    const enough = limits && enoughFor(JSON.parse(sent), limits, plan);
+    const sent: Limits = JSON.parse(row.sent);
+    const enough = limits && enoughFor(sent, limits, plan);
     const { admitted, refusedBy, busiest, lastAdmittedMs, lastRefusedMs } = fromJson<Requests>(row);
     const requests = { admitted, refusedBy, busiest, lastAdmittedMs, lastRefusedMs };
-    return { id, name, ref, plan, limits, ...requests, share, daysAtLimit: JSON.parse(daysAtLimit), enough };
+    const daysAtLimit: KeyUsage["daysAtLimit"] = JSON.parse(row.daysAtLimit);
+    return { id, name, ref, note, plan, limits, ...requests, share, daysAtLimit, sent, enough };
   });
   return { keys, total: results[0]?.total ?? 0 };
 }
 
 /** A key without requests. */
-export function unusedKey({ id, name, ref, plan, limits = null }: UnusedKey): KeyUsage {
+export function unusedKey({ id, name, ref, note, plan, limits = null }: UnusedKey): KeyUsage {
   const none = forEachWindow(() => 0);
   const busiest = Object.fromEntries(SHORT_WINDOWS.map((window) => [window, null]));
   const requests = { admitted: 0, refusedBy: none, busiest, lastAdmittedMs: null, lastRefusedMs: null };
   const enough = limits === null ? null : plan;
-  return { id, name, ref, plan, limits, ...requests, share: limits && 0, daysAtLimit: none, enough };
+  const figures = { share: limits && 0, daysAtLimit: none, sent: none, enough };
+  return { id, name, ref, note, plan, limits, ...requests, ...figures };
 }
 
 function enoughFor(sent: Limits, limits: Limits, plan: string): string | null {

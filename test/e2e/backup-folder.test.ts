@@ -2,7 +2,7 @@
 
 import { once } from "node:events";
 import { mkdir, mkdtemp, readdir, readFile, rm, symlink, utimes, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, expect, it, onTestFinished, vi } from "vitest";
 import { findLastBackup } from "../../scripts/backup/last-backup.ts";
@@ -60,7 +60,7 @@ it("a backup has the time and the databases in its name, prints nothing, and is 
     OWN,
     "petstore-previews-2026-11-28T031700Z.backup",
   ]);
-  const recorded = { beganAtMs: Date.parse(NOW), madeBy: loginName() };
+  const recorded = { beganAtMs: Date.parse(NOW), madeBy: `${loginName()} at ${hostname()}` };
   const { keys, close } = await openDatabases({ kind: "local", state }, "keys");
   onTestFinished(close);
   expect(await findLastBackup(keys)).toEqual(recorded);

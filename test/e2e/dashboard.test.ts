@@ -91,7 +91,7 @@ beforeAll(async () => {
   const ban =
     "INSERT INTO key_changes (key_id, at_ms, change, to_value, changed_by) VALUES (?1, ?2, 'banned', ?3, 'rate limiter')";
   await keys.prepare(ban).bind(banned, Date.now(), until).run();
-  const { id: suspended } = await addKey(keys, "Suspended");
+  const { id: suspended } = await addKey(keys, "Suspended", { note: "Pays B\u00fcrgli" });
   await suspendKey(keys, suspended, "leaked <i>", false, operator());
   const { id: rotated, secret } = await addKey(keys, "Rotated");
   ids.replaced = secret.slice(-4);
@@ -146,7 +146,7 @@ describe("the list of keys", () => {
     const csv = (await get("/keys.csv")).text.split("\n");
     const { stdout } = await local("usage --days 30 --csv");
     const [header, ...used] = stdout.trimEnd().split("\n");
-    expect(csv[0]).toBe(`${header},note,state,bans,expires,created`);
+    expect(csv[0]).toBe(`${header},state,bans,expires,created`);
     expect(used.length).toBe(4);
     for (const line of used) expect(csv.filter((each) => each.startsWith(`${line},`))).toHaveLength(1);
     const listed: { id: string }[] = JSON.parse((await local("keys list --json")).stdout);
@@ -169,15 +169,12 @@ describe("the list of keys", () => {
   it.each<[string, (row: Record<string, string>) => number]>([
     ["admitted", (row) => Number(row.admitted)],
     ["refused", (row) => Number(row.refused_by_minute) + Number(row.refused_by_day)],
-    [
-      "days at a limit",
-      (row) => Math.max(Number(row.days_at_limit_per_minute), Number(row.days_at_limit_per_day)),
-    ],
-    ["share of a day", (row) => Number(row.share_of_day || -1)],
+    ["at-limit", (row) => Math.max(Number(row.days_at_limit_per_minute), Number(row.days_at_limit_per_day))],
+    ["share", (row) => Number(row.share_of_day || -1)],
     ["fullest minute", (row) => (row.per_minute ? Number(row.busiest_minute) / Number(row.per_minute) : -1)],
     ["bans", (row) => Number(row.bans)],
-    ["expires next", (row) => -Date.parse(row.expires || "2999-01-01")],
-    ["last used", (row) => Date.parse(row.last_used || "1970-01-01")],
+    ["expires", (row) => -Date.parse(row.expires || "2999-01-01")],
+    ["last-used", (row) => Date.parse(row.last_used || "1970-01-01")],
     ["created", (row) => Date.parse(row.created || "1970-01-01")],
   ])("can be ordered by %s", async (sort, of) => {
     const { rowsOf } = await dashboard();
@@ -189,6 +186,7 @@ describe("the list of keys", () => {
   it.each([
     ["search=BUSY", ["Busy & Co"]],
     ["search=CUS_47", ["Busy & Co"]],
+    ["search=PAYS%20b\u00dcrGl", ["Suspended"]],
     ["search=%20Full%20", ["Full"]],
     ["state=suspended", ["Suspended"]],
     ["state=banned", ["Banned"]],
@@ -325,6 +323,15 @@ describe("one key", () => {
     expect(await textOf(`/keys/${ids.k1}`)).toContain("No limit was used up: the free plan was enough.");
   });
 
+  it("has the command that ends replaced secrets, and says by which ending they are known", async () => {
+    const { keys, close } = await createDatabases(LOCAL, "keys");
+    const { id, secret } = await addKey(keys, "In grace");
+    await rotateKey(keys, id, 3_600_000, operator()).finally(close);
+    const text = await (await dashboard()).textOf(`/keys/${id}`);
+    expect(text).toMatch(new RegExp(`Old keys that ending in ${secret.slice(-4)} works until \\d{4}-\\S+Z`));
+    expect(text).toContain(`./petstore keys end-grace ${id} --persist-to`);
+  });
+
   it("has the facts and the changes of keys show", async () => {
     const { textOf } = await dashboard();
     const text = await textOf(`/keys/${ids.Suspended}`);
@@ -355,7 +362,7 @@ it("the service has the requests of all days, the state of the databases, and th
   for (const name of ["Failures", "Errors", "Database", "Quotas"])
     expect(html.text).toContain(`<summary>${name}</summary>`);
   expect(html.text).not.toContain('aria-label="Tables"');
-  expect(await textOf("/service?tables=count")).toMatch(/keys 1\d\d /);
+  expect(await textOf("/service?tables=count")).toMatch(/keys\.keys 1\d\d /);
 });
 
 it("says how old its figures are, and reads again only if it is asked to", async () => {
@@ -368,6 +375,18 @@ it("says how old its figures are, and reads again only if it is asked to", async
   const again = await get("/?read=again");
   expect(again.text).not.toContain("read=again&read=again");
   expect(await textOf(`/keys/${ids.k2}`)).toContain("noted later");
+});
+
+it("reads again when the browser reloads a page", async () => {
+  const { origin, textOf } = await dashboard();
+  const path = `/keys/${ids.k3}`;
+  await textOf(path);
+  const { keys, close } = await createDatabases(LOCAL, "keys");
+  await setNote(keys, ids.k3 ?? "", "noted later", operator()).finally(close);
+  await fetch(`${origin}/the-token/style.css`, { headers: { "Cache-Control": "max-age=0" } });
+  expect(await textOf(path)).not.toContain("noted later");
+  const reloaded = await fetch(`${origin}/the-token${path}`, { headers: { "Cache-Control": "max-age=0" } });
+  expect(await reloaded.text()).toContain("noted later");
 });
 
 describe("what can't be read is said in its place", () => {
@@ -573,7 +592,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
   it("the form searches and orders, a link leads to the key, and Read again back to the same page", async () => {
     const service = await dashboard();
     const page = await pageOpener(service, () => browser)("/the-token/");
-    await page.getByLabel("Name, ref, ID or last four").fill("busy");
+    await page.getByLabel("Name, ref, note, ID, last four").fill("busy");
     await page.getByLabel("Order").selectOption("refused");
     await page.getByRole("button", { name: "Show" }).click();
     await page.getByRole("link", { name: "Read again" }).click();

@@ -297,6 +297,9 @@ describe("./petstore keys list", () => {
     await run(`rotate ${id} --yes`);
     await run(`rotate ${id} --yes`);
     expect(await found(`--search ${lastFour}`)).toContain("rotated");
+    const { stdout } = await run(`list --search ${lastFour}`);
+    expect(stdout).toMatch(new RegExp(`${id} .* \\w{4} \\(${lastFour} was replaced\\) `));
+    expect(await rowOf(id)).not.toContain("was replaced");
     await run(`rename ${id} other`);
     for (const query of [last.id.slice(6, 14), last.lastFour, "~LAST"])
       expect(await found(`--search ${query}`)).toContain("last");
@@ -479,11 +482,11 @@ it("./petstore keys show shows all about a key", async () => {
   // Characters that could deceive the reader of a terminal.
   expect(stdout).toMatch(new RegExp(`^${id} {2}Ann\\?\\?shop\n`));
   expect(stdout).toMatch(/\nState +active, in-grace\n/);
-  expect(stdout).toMatch(/\nOld keys +valid until \d{4}-\S+Z\n/);
+  expect(stdout).toMatch(/\nOld keys +that ending in \w{4} works until \d{4}-\S+Z\n/);
   expect(stdout).toMatch(/ +renamed +Ann's shop +Ann\?\?shop +a test\n/);
   const details = await json(`show ${id}`);
   expect(details).toMatchObject({ id, state: "active" });
-  expect(details).toMatchObject({ graces: [TIME], changes: { length: 3 } });
+  expect(details).toMatchObject({ graces: [{ until: TIME }], changes: { length: 3 } });
 });
 
 it("./petstore keys log is complete, also with --json, and show says which changes it leaves out", async () => {
@@ -837,7 +840,7 @@ describe("IDs on standard input", () => {
       ["plan - pro", `This changes the plan of 5 keys (${first}) to pro.`],
       ["access - read", `This changes the access of 5 keys (${first}) to read.`],
       ["unban -", `This lifts any ban of 5 keys (${first}).`],
-      ["end-grace -", `This ends the replaced keys of 5 keys (${first}), for good. Current keys go on.`],
+      ["end-grace -", `This ends replaced keys for good, and none that is current. Of: 5 keys (${first}).`],
       ["rotate -", `The current keys of 5 keys (${first}) stop working everywhere within 30 seconds.`],
     ] as const) {
       const { exitCode, stdout, stderr } = await runPiped(line, ids.join("\n"));

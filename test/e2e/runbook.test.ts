@@ -65,7 +65,7 @@ function wordsOf(command: string, id: string): string[] {
 /** Runs a part of a line, on the databases that it selects. `secret` is that of the key `id`. */
 async function run(command: string, id: string, piped: string): Promise<Outcome> {
   const [typed = ""] = command.replace(/^\.\/petstore /, "").split(/ [<>]/);
-  const isLocal = !/--(remote|preview|persist-to|help|location)\b|^(help|completion) /.test(typed);
+  const isLocal = !/--(remote|preview|persist-to|help|location|dry-run)\b|^(help|completion) /.test(typed);
   const options = [
     ...(ASKING.test(typed) || / - /.test(typed) ? ["--yes"] : []),
     ...(isLocal ? ["--persist-to", state] : []),

@@ -269,7 +269,7 @@ it("fails after all is shown if the service at a given URL or a database does no
 });
 
 it.each([
-  [200_000_000, "200 MB used, 2% of 10 GB;"],
+  [200_000_000, "200 MB used, 2% of 10 GB, or 40% of 500 MB on Workers Free;"],
   [400_000_000, "400 MB used, 4% of 10 GB, or 80% of 500 MB on Workers Free;"],
   [600_000_000, "600 MB used, 6% of 10 GB;"],
 ])(

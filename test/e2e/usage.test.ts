@@ -66,17 +66,25 @@ it("usage adds up the rows of each key on the last days, of all previews, the bu
   await use(database, jo, yesterday, [1_234, 0, 0]);
   const { stdout, stderr } = await run("usage --days 2");
   expect(stdout).toBe(
-    `ID                NAME  PLAN                      ADMITTED  REFUSED BY MINUTE  BY DAY  BUSIEST MINUTE  DAYS AT LIMIT/MINUTE  LIMIT/DAY  SHARE  ENOUGH      LAST USED
-${jo}  Jo    pro 300/minute 10000/day     1,234                  0       0           1,234                     1          0  12.3%  enterprise  ${yesterday}T00:00:01Z
-${ann}  Ann   free 60/minute 1000/day      1,000                  7       2             501                     2          0    50%  business    ${today}T00:00:02Z
+    `ID                NAME  PLAN                      ADMITTED  REFUSED BY MINUTE  BY DAY  BUSIEST MINUTE  DAYS AT MINUTE LIMIT  AT DAY LIMIT  SHARE  ENOUGH      LAST USED
+${jo}  Jo    pro 300/minute 10000/day     1,234                  0       0           1,234                     1             0  12.3%  enterprise  ${yesterday}T00:00:01Z
+${ann}  Ann   free 60/minute 1000/day      1,000                  7       2             501                     2             0    50%  business    ${today}T00:00:02Z
 `,
   );
   expect(stderr).toBe(NOTE);
   expect(await json("usage --days 2 --sort share")).toEqual([
     {
-      ...{ id: ann, name: "Ann", ref: null, plan: "free", limits: { minute: 60, day: 1_000 }, share: 0.5 },
+      ...{
+        id: ann,
+        name: "Ann",
+        ref: null,
+        note: null,
+        plan: "free",
+        limits: { minute: 60, day: 1_000 },
+        share: 0.5,
+      },
       ...{ admitted: 1_000, refusedBy: { minute: 7, day: 2 }, busiest: { minute: 501 } },
-      ...{ daysAtLimit: { minute: 2, day: 0 }, enough: "business" },
+      ...{ daysAtLimit: { minute: 2, day: 0 }, sent: { minute: 501, day: 503 }, enough: "business" },
       ...{ lastAdmittedAt: `${today}T00:00:01Z`, lastRefusedAt: `${today}T00:00:02Z` },
     },
     expect.objectContaining({ id: jo, share: 0.1234, lastRefusedAt: null }),
@@ -116,6 +124,14 @@ it("the days at a limit, and the plan that is enough, are what the page /usage s
     );
   };
   for (const { id, daysAtLimit } of keys) expect([id, daysAtLimit]).toEqual([id, await ofPage(id)]);
+  const onlyAtLimit = await json("usage --days 3 --at-limit");
+  const isAtLimit = ({ daysAtLimit: { minute, day } }: KeyUsage) => minute + day > 0;
+  expect(onlyAtLimit.map(({ id }: KeyUsage) => id).sort()).toEqual(
+    keys
+      .filter(isAtLimit)
+      .map(({ id }: KeyUsage) => id)
+      .sort(),
+  );
   const atLimit = keys.map(({ daysAtLimit: { minute, day } }: KeyUsage) => Math.max(minute, day));
   // Each count of days occurs, and the keys with most come first.
   expect(new Set(atLimit)).toEqual(new Set([3, 2, 1, 0]));
@@ -130,9 +146,9 @@ it("usage --daily and --csv have all keys and all days in one call, and no formu
   await use(database, id, today, [2, 1, 0], "b");
   await use(database, deleted, yesterday, [5, 0, 0]);
   expect((await run("usage --daily --csv --days 2")).stdout).toBe(
-    `date,id,name,ref,plan,admitted,refused_by_minute,refused_by_day,busiest_minute
-${yesterday},${deleted},,,,5,0,0,5
-${today},${id},'+SUM(A1),C-1,pro,301,1,0,299
+    `date,id,name,ref,note,plan,admitted,refused_by_minute,refused_by_day,busiest_minute
+${yesterday},${deleted},,,,,5,0,0,5
+${today},${id},'+SUM(A1),C-1,,pro,301,1,0,299
 `,
   );
   expect(await json("usage --daily --days 2")).toMatchObject([
@@ -146,9 +162,9 @@ ${today},${id},'+SUM(A1),C-1,pro,301,1,0,299
     ),
   );
   expect((await run("usage --csv")).stdout).toBe(
-    `id,name,ref,plan,per_minute,per_day,admitted,refused_by_minute,refused_by_day,busiest_minute,days_at_limit_per_minute,days_at_limit_per_day,share_of_day,enough,last_used
-${id},'+SUM(A1),C-1,pro,300,10000,301,1,0,299,0,0,0.0299,pro,${today}T00:00:02Z
-${deleted},,,,,,5,0,0,5,0,0,,,${yesterday}T00:00:01Z
+    `id,name,ref,note,plan,per_minute,per_day,admitted,refused_by_minute,refused_by_day,busiest_minute,days_at_limit_per_minute,days_at_limit_per_day,sent_per_minute,sent_per_day,share_of_day,enough,last_used
+${id},'+SUM(A1),C-1,,pro,300,10000,301,1,0,299,0,0,299,299,0.0299,pro,${today}T00:00:02Z
+${deleted},,,,,,,5,0,0,5,0,0,5,5,,,${yesterday}T00:00:01Z
 `,
   );
   expect((await run("usage --total --csv --days 2")).stdout).toBe(

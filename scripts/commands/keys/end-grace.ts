@@ -13,7 +13,7 @@ export default defineCommand({
   handler: (io, options, id) =>
     changeKeys(io, options, id, {
       done: "Ended all replaced keys of",
-      effect: (keys) => `This ends the replaced keys of ${keys}, for good. Current keys go on.`,
+      effect: (keys) => `This ends replaced keys for good, and none that is current. Of: ${keys}.`,
       isFinal: ({ graceUntilMs }) => graceUntilMs !== null,
       make: (database, key, operator) => endGraces(database, key.id, operator),
       already: ({ revokedAtMs }) =>

@@ -18,7 +18,7 @@ export default defineCommand({
     search: {
       placeholder: "text",
       description:
-        "a part of the name, the ref or the ID, or the last four characters of the key, also a replaced one",
+        "a part of the name, the ref, the note or the ID, or the last four characters of the key, also a replaced one",
       parse: searchText,
     },
     plan: { placeholder: "plan", ...PLAN, description: "only this plan" },
