@@ -17,6 +17,8 @@ const CODES: Record<number, string> = {
   ...{ 11: "CORRUPT", 26: "NOTADB" },
 };
 const DAMAGED = /SQLITE_(CORRUPT|NOTADB)/;
+/** A statement that changes nothing. One that may is taken for one that does. */
+const READS = /^\s*(SELECT|WITH)\b(?![\s\S]*\b(INSERT|UPDATE|DELETE|REPLACE)\b)/i;
 
 /** The file of a local database is damaged. */
 export class DatabaseDamaged extends DatabaseUnavailable {
@@ -99,9 +101,9 @@ function d1On(file: DatabaseSync, explained: (cause: unknown) => unknown): D1Dat
       first,
     };
   };
-  /** A transaction. */
+  /** A transaction. One that only reads does not wait for a writer. */
   const batch = async (statements: ReturnType<typeof statement>[]) => {
-    execute("BEGIN IMMEDIATE", []);
+    execute(statements.every(({ sql }) => READS.test(sql)) ? "BEGIN" : "BEGIN IMMEDIATE", []);
     try {
       const results = statements.map(({ sql, params }) => execute(sql, params));
       execute("COMMIT", []);

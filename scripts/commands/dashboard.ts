@@ -9,7 +9,6 @@ import { serve } from "../dashboard/server.ts";
 import { readOrigin } from "../deploy/smoke-test.ts";
 import { defineCommand, integer } from "../lib/command.ts";
 import { untilSignal } from "../lib/interrupt.ts";
-import { messageOf } from "../lib/io.ts";
 
 export default defineCommand({
   description:
@@ -35,14 +34,11 @@ export default defineCommand({
     const { origin, close } = await serve(newApp(readings, token), port);
     const address = `${origin}/${token}/`;
     const ended = untilSignal();
-    io.print(address);
-    const opened = printOnly
-      ? undefined
-      : await openInBrowser(address).catch((error) =>
-          io.note(`No browser was opened (${messageOf(error)}).`),
-        );
+    await io.printOnce(address);
+    const failed = (reason: string) => io.note(`No browser was opened (${reason}).`);
+    const remove = printOnly ? undefined : await openInBrowser(address, failed);
     io.note("Ctrl+C ends it.");
     await ended;
-    await Promise.all([close(), readings.close(), opened?.()]);
+    await Promise.all([close(), readings.close(), remove?.()]);
   },
 });

@@ -10,7 +10,6 @@ import {
   readKeyDays,
   USAGE_KEPT_DAYS,
   USAGE_ORDERS,
-  withUsedUp,
 } from "../../src/operators/usage.ts";
 import { unknownKey, withKeys } from "../keys/context.ts";
 import { AN_ID, COMMON, ID, MANY } from "../keys/options.ts";
@@ -80,7 +79,7 @@ export default defineCommand({
         return printRows(io, options, DAY_COLUMNS, await listTotals(database, nowMs, days), daysTable);
       if (id !== undefined) {
         const key = await findKeyById(database, id, nowMs);
-        const used = withUsedUp(await listDays(database, id, nowMs, days), key?.limits);
+        const used = await listDays(database, id, nowMs, days);
         // A key that does not exist may have been deleted: its rows stay.
         if (!key && !used.some((day) => day.lastAdmittedMs ?? day.lastRefusedMs)) throw unknownKey(id, where);
         return printRows(io, options, MARKED_DAY_COLUMNS, used, daysTable);

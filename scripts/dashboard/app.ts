@@ -50,9 +50,10 @@ export function newApp(readings: Readings, token: string) {
   });
   app.get("/", async (c) => show(c, await keysPage(readings, urlOf(c).searchParams, base)));
   app.get("/keys.csv", async (c) => {
+    const csv = await keysCsv(readings, urlOf(c).searchParams);
     c.header("Content-Type", "text/csv; charset=utf-8");
     c.header("Content-Disposition", 'attachment; filename="petstore-keys.csv"');
-    return c.body(await keysCsv(readings, urlOf(c).searchParams));
+    return c.body(csv);
   });
   app.get("/keys/:id{key_[0-9A-Za-z]{12}}", async (c) => show(c, await keyPage(readings, c.req.param("id"))));
   app.get("/service", async (c) => show(c, await servicePage(readings, urlOf(c).searchParams)));

@@ -2,7 +2,6 @@
 // file that only this user can read, which leads to the page.
 
 import { spawn } from "node:child_process";
-import { once } from "node:events";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -14,22 +13,18 @@ const PROGRAMS: Partial<Record<NodeJS.Platform, string[]>> = {
   win32: ["cmd", "/c", "start", ""],
 };
 
-/** Returns what removes the file. Rejects if there is no such program, or if it fails. */
-export async function openInBrowser(address: string): Promise<() => Promise<void>> {
+/** Begins to open a page. Returns what removes the file. `onFailure` is told if there is no such program, or if it fails. */
+export async function openInBrowser(address: string, onFailure: (reason: string) => void) {
   const folder = await mkdtemp(join(tmpdir(), "petstore-"));
-  const remove = () => rm(folder, { recursive: true, force: true });
   const file = join(folder, "dashboard.html");
   await writeFile(file, `<!doctype html><meta http-equiv="refresh" content="0; url=${address}">`, {
     mode: 0o600,
   });
   const [program = "xdg-open", ...words] = PROGRAMS[process.platform] ?? [];
-  try {
-    const opener = spawn(program, [...words, pathToFileURL(file).href], { stdio: "ignore" });
-    const [code] = await once(opener, "exit");
-    if (code !== 0) throw new Error(`${program} failed`);
-    return remove;
-  } catch (error) {
-    await remove();
-    throw error;
-  }
+  // In a group of its own: it may be the browser, which Ctrl+C should not end.
+  const opener = spawn(program, [...words, pathToFileURL(file).href], { stdio: "ignore", detached: true });
+  opener.on("error", ({ message }) => onFailure(message));
+  opener.on("exit", (code) => code !== 0 && onFailure(`${program} failed`));
+  opener.unref();
+  return () => rm(folder, { recursive: true, force: true });
 }

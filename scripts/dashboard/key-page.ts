@@ -1,7 +1,7 @@
 // One key: why its requests are refused, its days, its changes and bans, and the commands that change it.
 
 import { html, raw } from "hono/html";
-import { PLANS_WITH_OWN_LIMITS, SHORT_WINDOWS, WINDOW_NAMES } from "../../src/keys/plans.ts";
+import { noLimits, SHORT_WINDOWS, WINDOW_NAMES } from "../../src/keys/plans.ts";
 import { mostSent, smallestPlan } from "../../src/keys/usage/demand.ts";
 import type { ChangeRecord } from "../../src/operators/records.ts";
 import { asOfPage } from "../../src/operators/usage.ts";
@@ -23,7 +23,6 @@ export async function keyPage(readings: Readings, id: string): Promise<Page> {
     ${facts([["ID", id], ...keyFacts(details)])}
     <h2>Why is it refused?</h2>
     ${facts(reasons(details), "lines")}
-    <h2>Days</h2>
     ${days(details)}
     <h2>Changes and bans</h2>
     ${changesTable(details.changes)}
@@ -38,22 +37,28 @@ export async function keyPage(readings: Readings, id: string): Promise<Page> {
   };
 }
 
-/** What can be the reason for a 401, a 403 or a 429, in the order in which it is looked for. */
+/** What can be the reason for a 401, a 403, a 429 or a 503, in the order in which it is looked for. */
 function reasons(details: KeyDetails): [string, unknown][] {
   const { key, ban, days } = details;
   const today = days.at(-1);
   const { lastRefusedMs } = lastTimes(days);
+  const { limits } = key;
   const windows = WINDOW_NAMES.toReversed().map((name): [string, unknown] => {
-    const refused = today?.refusedBy[name] ?? 0;
+    const refused = withSeparators(today?.refusedBy[name] ?? 0);
     const isShort = SHORT_WINDOWS.includes(name);
     const used = (isShort ? today?.busiest[name] : today?.admitted) ?? 0;
-    const limit = key.limits?.[name] ?? 0;
-    const text = `${withSeparators(used)} of ${withSeparators(limit)} ${isShort ? `in the fullest ${name} of today` : "today"}`;
+    const limit = limits?.[name] ?? 0;
+    const when = isShort ? `in the fullest ${name} of today` : "today";
+    const text = `${withSeparators(used)} of ${withSeparators(limit)} ${when}`;
     return [
       `429, the limit per ${name}`,
-      html`<strong>${withSeparators(refused)} refused today.</strong> ${meter(limit === 0 ? 0 : used / limit, text)}`,
+      html`<strong>${refused} refused today.</strong> ${meter(used / limit, text)}`,
     ];
   });
+  const now =
+    key.bannedUntilMs === null ? "None is in force" : html`<strong>Until ${time(key.bannedUntilMs)}</strong>`;
+  const last =
+    lastRefusedMs !== null && html`${time(lastRefusedMs)}, ${agoText((Date.now() - lastRefusedMs) / 1000)}.`;
   return [
     ["401, the key itself", ended(key) ?? "It is valid. An older secret may have ended: see Old keys."],
     [
@@ -62,14 +67,12 @@ function reasons(details: KeyDetails): [string, unknown][] {
     ],
     [
       "429, a ban",
-      html`${key.bannedUntilMs === null ? "None is in force" : html`<strong>Until ${time(key.bannedUntilMs)}</strong>`}${ban ? html`; the last began ${time(ban.atMs)}` : ""}. A client that goes on after a 429 is banned.`,
+      html`${now}${ban ? html`; the last began ${time(ban.atMs)}` : ""}. A client that goes on after a 429 is banned.`,
     ],
-    ...windows,
+    ...(limits === undefined ? [["503, no limits", noLimits(key)] as [string, string]] : windows),
     [
       "The last refusal by a limit",
-      lastRefusedMs === null
-        ? "none is recorded"
-        : html`${time(lastRefusedMs)}, ${agoText((Date.now() - lastRefusedMs) / 1000)}. One by the minute ends with the minute.`,
+      last ? html`${last} One by the minute ends with the minute.` : "None is recorded.",
     ],
     [
       "429, none of these",
@@ -83,30 +86,32 @@ function reasons(details: KeyDetails): [string, unknown][] {
 function ended({ revokedAtMs, suspendedAtMs, states, ...key }: KeyDetails["key"]): Html | undefined {
   if (revokedAtMs !== null) return html`<strong>It is revoked.</strong>`;
   if (suspendedAtMs !== null)
-    return html`<strong>It is suspended</strong> ${suspensionText({ suspendedAtMs, ...key, revokedAtMs, states })}.`;
+    return html`<strong>It is suspended</strong>: ${suspensionText({ suspendedAtMs, ...key, revokedAtMs, states })}.`;
   return states.includes("expired") ? html`<strong>It has expired.</strong>` : undefined;
 }
 
 function days({ days: all, key }: KeyDetails): Html {
   const shown = all.slice(-CHART_DAYS).map(asOfPage);
   const full = shown.filter(({ usedUp }) => usedUp.length > 0).length;
-  const enough = smallestPlan(mostSent(shown)) ?? PLANS_WITH_OWN_LIMITS.join(" or ");
+  const enough = smallestPlan(mostSent(shown));
+  const advice = () => {
+    if (key.limits === undefined) return "";
+    if (full === 0) return "No limit was used up: a larger plan would have changed nothing.";
+    const plan =
+      enough === undefined ? "No plan with fixed limits" : html`The plan <strong>${enough}</strong>`;
+    return html`A limit was used up on ${counted(full, "day")}. ${plan} would have been enough for these requests. A client that waits may need more.`;
+  };
   return html`
+    <h2>The last ${counted(shown.length, "day")}</h2>
     <figure class="chart card">${raw(chartSvg(shown))}<figcaption class="legend">${raw(legend())}</figcaption></figure>
-    <p>${
-      full === 0
-        ? `No limit was used up: the ${printable(key.plan)} plan was enough.`
-        : html`A limit was used up on ${counted(full, "day")}. The smallest plan whose limits these requests would not have used up:
-          <strong>${enough}</strong>. A client that waits may need a larger one.`
-    }</p>
+    <p>${advice()}</p>
     <details><summary>Show as a table</summary>${raw(tableOf(shown))}</details>`;
 }
 
 function changesTable(changes: ChangeRecord[]): Html {
   const rows = changes.map(({ atMs, change, from, to, by }) => [
     time(atMs),
-    change,
-    ...[from ?? "", to ?? "", by].map((value) => printable(value)),
+    ...[change, from ?? "", to ?? "", by].map((value) => printable(value)),
   ]);
   return table("Changes and bans", ["Time", "Change", "From", "To", "By"], rows);
 }

@@ -4,7 +4,7 @@ import { html } from "hono/html";
 import { PLANS, type Plan, SHORTEST, shortLimitsText, WINDOW_NAMES } from "../../src/keys/plans.ts";
 import { LIST_STATES } from "../../src/operators/records.ts";
 import type { DayUsage } from "../../src/operators/usage.ts";
-import { counted, printable, stateText, timeOrNull } from "../keys/text.ts";
+import { printable, stateText, timeOrNull } from "../keys/text.ts";
 import { type Columns, csvTable, lastUsedMs, percent, USAGE_COLUMNS, withSeparators } from "../usage/text.ts";
 import {
   commandFor,
@@ -67,17 +67,17 @@ async function readRows(readings: Readings, { search, plan, state, days, sort }:
   const reading = await readings.rows({ search, plan, state }, Number(days));
   if ("problem" in reading) return reading;
   const value = (row: Row) => ORDERS[sort]?.(row) ?? Number.NEGATIVE_INFINITY;
-  const name = ({ used }: Row) => used.name ?? "";
   const inOrder = (a: Row, b: Row) =>
-    Number(value(b) > value(a)) - Number(value(b) < value(a)) || (name(a) < name(b) ? -1 : 1);
+    Number(value(b) > value(a)) - Number(value(b) < value(a)) || (a.used.id < b.used.id ? -1 : 1);
   return { ...reading, value: reading.value.toSorted(inOrder) };
 }
 
 export async function keysPage(readings: Readings, parameters: URLSearchParams, base: string): Promise<Page> {
   const query = readQuery(parameters);
-  const { search, plan, state, days, page } = query;
+  const { search, plan, state, days } = query;
   const rows = await readRows(readings, query);
   const all = "problem" in rows ? [] : rows.value;
+  const page = Math.min(query.page, Math.max(1, Math.ceil(all.length / SHOWN_KEYS)));
   const shown = all.slice((page - 1) * SHOWN_KEYS, page * SHOWN_KEYS);
   const ids = shown.map(({ used }) => used.id);
   const charts = await readings.days(ids, CHART_DAYS);
@@ -86,7 +86,7 @@ export async function keysPage(readings: Readings, parameters: URLSearchParams, 
     value ? [`--${name}`, value] : [],
   );
   const content = (matching: Row[]) => html`
-    <p>${counted(matching.length, "key")}${matching.length > shown.length ? `, ${shown.length} of them here` : ""}.
+    <p>${withSeparators(matching.length)} keys${matching.length > shown.length ? `, ${shown.length} of them here` : ""}.
       <a href="${base}/keys.csv?${queryText(query, {})}">CSV of all ${withSeparators(matching.length)}</a></p>
     ${"problem" in charts ? missing("The small charts", charts.problem) : ""}
     ${shown.length === 0 ? html`<p>No key matches.</p>` : keyTable(shown, "problem" in charts ? undefined : charts.value, base, days)}
@@ -106,7 +106,7 @@ export async function keysPage(readings: Readings, parameters: URLSearchParams, 
 function form({ search = "", plan, state, sort, days }: Query): Html {
   const all: [string, string] = ["", "all"];
   return html`<form class="filters" role="search">
-    <label>Name, ref, note, ID, last four <input type="search" name="search" value="${search}"></label>
+    <label>Name, ref, note, ID, last four <input type="search" name="search" value="${printable(search)}"></label>
     ${select("plan", "Plan", [all, ...PLANS], plan)} ${select("state", "State", [all, ...LIST_STATES], state)}
     ${select("days", "Days", DAYS, days)} ${select("sort", "Order", Object.keys(ORDERS), sort)}
     <button>Show</button>
@@ -130,7 +130,7 @@ function keyTable(
   base: string,
   days: string,
 ): Html {
-  const header = `Key/Plan/Requests in ${days} days/Share of a day/Fullest ${SHORTEST}/Days at a limit/Bans/Expires/Last used`;
+  const header = `Key/Plan/Requests in ${days} days; chart of ${CHART_DAYS}/Share of a day/Fullest ${SHORTEST}/Days at a limit/Bans/Expires/Last used`;
   const cells = rows.map((row) => {
     const { key, used } = row;
     const { id, name, ref, plan, limits, share, busiest, daysAtLimit, enough } = used;
@@ -140,14 +140,17 @@ function keyTable(
       (each) => `${daysAtLimit[each]} by ${each}`,
     );
     const facts = [id, ...(ref === null ? [] : [printable(ref)]), key ? stateText(key) : "deleted"];
-    const needed = enough !== null && enough !== plan ? html`<strong>enough: ${enough}</strong>` : "";
+    const larger = enough === plan ? "larger limits" : enough;
+    const needed = atLimit.length > 0 ? html`<strong>enough: ${larger}</strong>` : "";
     const lastMs = lastUsedMs(used);
     return [
-      html`<a href="${base}/keys/${id}">${printable(name ?? "a deleted key")}</a> <small>${facts.join(" · ")}</small>`,
+      html`${key === undefined ? "a deleted key" : html`<a href="${base}/keys/${id}">${printable(name ?? id)}</a>`} <small>${facts.join(" · ")}</small>`,
       html`${printable(plan ?? "")} <small>${limits === null ? "without limits" : shortLimitsText(limits)}</small> ${needed}`,
       html`${withSeparators(used.admitted)} admitted, <span class="${refused > 0 ? "refused" : ""}">${withSeparators(refused)} refused</span>
         ${charts === undefined ? "" : sparkline(charts.get(id) ?? [])}`,
-      share === null ? "" : meter(share, `${percent(share)} of ${withSeparators(limits?.day ?? 0)}`),
+      share === null || limits === null
+        ? ""
+        : meter(share, `${percent(share)} of ${withSeparators(limits?.day ?? 0)}`),
       limits === null ? most : meter(fullest(row) ?? 0, `${most} of ${limit}`),
       atLimit.join(", ") || "none",
       `${key?.bans ?? ""}`,

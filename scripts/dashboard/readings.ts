@@ -32,13 +32,13 @@ export class Readings {
   readonly target: Target;
   /** The options that choose the databases, for a command line. */
   readonly where: string[];
-  readonly #url: string | undefined;
+  /** That of the service, for its build. */
+  readonly url: string | undefined;
   readonly #kept = new Map<string, Promise<Reading<unknown>>>();
   readonly #opened = new Map<Contents, Promise<OpenDatabases>>();
 
-  /** `url`: that of the service, for its build. */
   constructor(target: Target, url: string | undefined) {
-    [this.target, this.where, this.#url] = [target, targetOptions(target), url];
+    [this.target, this.where, this.url] = [target, targetOptions(target), url];
   }
 
   /** Throws if no database can be opened. */
@@ -52,26 +52,28 @@ export class Readings {
     await Promise.allSettled([...this.#opened.values()].map(async (each) => (await each).close()));
   }
 
+  /** The next page reads again, also a file that has replaced a local database. */
   forget(): void {
     this.#kept.clear();
+    if (this.target.kind === "local") this.#opened.clear();
   }
 
   /** The keys that match, with their requests on the last days. Without a query also those that were deleted. */
-  rows(query: KeyQuery, days: number) {
-    return this.#ofKeys(["rows", query, days], async (keys, nowMs): Promise<Row[]> => {
-      const [listed, usage] = await Promise.all([listKeys(keys, nowMs, query), this.#usage(days)]);
-      if ("problem" in usage) throw new Error(usage.problem);
-      const used = new Map(usage.value.map((each) => [each.id, each]));
-      const rows = listed.keys.map((key) => ({ key, used: used.get(key.id) ?? unusedKey(key) }));
-      const isOfAll = Object.values(query).every((each) => each === undefined);
-      const deleted = usage.value.filter(({ name }) => isOfAll && name === null);
-      return [...rows, ...deleted.map((each) => ({ key: undefined, used: each }))];
-    });
-  }
-
-  #usage(days: number) {
+  async rows(query: KeyQuery, days: number): Promise<Reading<Row[]>> {
     const all = { days, sort: "admitted", limit: -1 } as const;
-    return this.#ofKeys(["usage", days], async (keys, nowMs) => (await listUsage(keys, nowMs, all)).keys);
+    const [listed, usage] = await Promise.all([
+      this.#ofKeys(["keys", query], (keys, nowMs) => listKeys(keys, nowMs, query)),
+      this.#ofKeys(["usage", days], (keys, nowMs) => listUsage(keys, nowMs, all)),
+    ]);
+    // One can have been kept for longer.
+    const atMs = Math.min(listed.atMs, usage.atMs);
+    if ("problem" in listed) return listed;
+    if ("problem" in usage) return usage;
+    const used = new Map(usage.value.keys.map((each) => [each.id, each]));
+    const rows = listed.value.keys.map((key) => ({ key, used: used.get(key.id) ?? unusedKey(key) }));
+    const isOfAll = Object.values(query).every((each) => each === undefined);
+    const deleted = usage.value.keys.filter(({ name }) => isOfAll && name === null);
+    return { atMs, value: [...rows, ...deleted.map((each) => ({ key: undefined, used: each }))] };
   }
 
   /** Each of the last days of some keys, by their ids. */
@@ -94,7 +96,7 @@ export class Readings {
   status(measuresTables: boolean) {
     return this.#keep(["status", measuresTables], (nowMs) => {
       const opened = { keys: this.#open("keys"), pets: this.#open("pets") };
-      return readStatus(this.target, opened, this.#url, measuresTables, nowMs);
+      return readStatus(this.target, opened, this.url, measuresTables, nowMs);
     });
   }
 

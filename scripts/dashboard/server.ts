@@ -37,9 +37,14 @@ async function answer(app: App, request: IncomingMessage, response: ServerRespon
   const refuse = (status: number, text: string) => {
     response.writeHead(status, { "Content-Type": "text/plain; charset=utf-8" }).end(`${text}\n`);
   };
-  const hosts = [HOST, "localhost"].map((host) => `${host}:${socket.localPort}`);
+  // Without the port that is HTTP's own.
+  const port = socket.localPort === 80 ? "" : `:${socket.localPort}`;
+  const hosts = [HOST, "localhost"].map((host) => host + port);
   if (!hosts.includes(headers.host ?? "")) return refuse(403, "This server answers only by a loopback host.");
-  if (method !== "GET" && method !== "HEAD") return refuse(405, "Nothing can be changed here.");
+  if (method !== "GET" && method !== "HEAD") {
+    response.setHeader("Allow", "GET, HEAD");
+    return refuse(405, "Nothing can be changed here.");
+  }
   // An absolute URL is for proxies.
   if (!url.startsWith("/")) return refuse(400, "The path is wrong.");
   const answered = await app.fetch(

@@ -2,7 +2,7 @@
 
 import { readFile } from "node:fs/promises";
 import { html, raw } from "hono/html";
-import { asOfPage, withUsedUp } from "../../src/operators/usage.ts";
+import { asOfPage } from "../../src/operators/usage.ts";
 import { chartSvg, legend, tableOf } from "../../src/site/usage/chart.ts";
 import { isUnknown, type Status } from "../status/read.ts";
 import { megabytes, sizesOf, statusFacts } from "../status/text.ts";
@@ -19,18 +19,24 @@ export async function servicePage(readings: Readings, query: URLSearchParams): P
   const status = await readings.status(measuresTables);
   const totals = await readings.totals(CHART_DAYS);
   const alerts = await alertQueries();
-  const line = commandFor(readings.where);
+  const { where, url } = readings;
+  const line = commandFor(where);
   return {
     title: "Service",
     readings: [status, totals],
     commands: [
-      line("status", ...(measuresTables ? ["--tables"] : []), "--json"),
+      line(
+        "status",
+        ...(measuresTables ? ["--tables"] : []),
+        ...(url === undefined ? [] : ["--url", url]),
+        "--json",
+      ),
       line("usage", "--total", "--days", `${CHART_DAYS}`, "--json"),
     ],
     content: html`
       <h2>Requests of all keys</h2>
       ${part("What was admitted and refused on each day", totals, (value) => {
-        const days = withUsedUp(value, undefined).map(asOfPage);
+        const days = value.map((day) => ({ ...asOfPage(day), usedUp: [] }));
         return html`
           <figure class="chart card">${raw(chartSvg(days))}<figcaption class="legend">${raw(legend(false))}</figcaption></figure>
           <details><summary>Show as a table</summary>${raw(tableOf(days))}</details>`;
@@ -40,7 +46,7 @@ export async function servicePage(readings: Readings, query: URLSearchParams): P
         "The state of the service",
         status,
         (value) => html`
-        ${facts(statusFacts(value, readings.where))}
+        ${facts(statusFacts(value, where))}
         ${sizes(value)}
         ${measuresTables ? "" : html`<p><a href="?tables=count">Count the rows of each table</a>: reads every row, for $0.001 a million.</p>`}`,
       )}

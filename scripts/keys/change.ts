@@ -35,6 +35,8 @@ interface Change<More = unknown> {
   despite?(id: string): [command: string, ...words: string[]];
   /** Says more about a key before its change. */
   explain?(context: Context, key: ListedKey): void | Promise<void>;
+  /** Whether only operators see it: the service does not read it. */
+  isForOperators?: true;
   /** What else is to be noted down if the change can't be recorded. */
   detail?: string;
 }
@@ -65,7 +67,7 @@ async function changeOne(context: Context, { json, yes }: ChangeOptions, id: str
   const changed = await make(context, key, change);
   if (json) return io.printJson(changedJson(changed));
   printChange(io, change, changed);
-  if (changed.isChanged) io.note(`This takes effect everywhere ${IN_FORCE}.`);
+  if (changed.isChanged && !change.isForOperators) io.note(`This takes effect everywhere ${IN_FORCE}.`);
 }
 
 /** Changes the keys whose IDs are on standard input. */
@@ -141,7 +143,7 @@ async function changeSeveral<More>(
   const unchanged = counts.unchanged > 0 ? ` Unchanged: ${counts.unchanged}.` : "";
   const failed = counts.failed > 0 ? ` Failed: ${counts.failed}.` : "";
   io.note(`Changed ${counts.changed} of ${counted(ids.length, "key")}.${unchanged}${failed}`);
-  if (counts.changed > 0) io.note(`This takes effect everywhere ${IN_FORCE}.`);
+  if (counts.changed > 0 && !change.isForOperators) io.note(`This takes effect everywhere ${IN_FORCE}.`);
   if (ending !== undefined) throw ending;
   if (counts.failed > 0) throw new ReportedError();
 }

@@ -9,7 +9,7 @@ import {
   type ListedKey,
   listChanges,
 } from "../../src/operators/records.ts";
-import { type DayUsage, listDays, USAGE_KEPT_DAYS, withUsedUp } from "../../src/operators/usage.ts";
+import { type DayUsage, listDays, USAGE_KEPT_DAYS } from "../../src/operators/usage.ts";
 import { formatTime } from "../lib/time.ts";
 import { usageJson } from "../usage/text.ts";
 import { type Context, findKey } from "./context.ts";
@@ -41,15 +41,12 @@ export async function readDetails(
     limits: plan ?? created,
     ban: banned,
     suspension: isRecorded ? suspended : undefined,
-    days: withUsedUp(
-      sinceFirstUse(await listDays(database, id, operator.nowMs, USAGE_KEPT_DAYS)),
-      key.limits,
-    ),
+    days: sinceFirstUse(await listDays(database, id, operator.nowMs, USAGE_KEPT_DAYS)),
   };
 }
 
 /** The days from the first with requests on, and at least those that are shown as text. */
-function sinceFirstUse(days: DayUsage[]): DayUsage[] {
+function sinceFirstUse<Day extends DayUsage>(days: Day[]): Day[] {
   const first = days.findIndex(isUsed);
   return days.slice(first < 0 ? -SHOWN_DAYS : Math.min(first, days.length - SHOWN_DAYS));
 }

@@ -122,16 +122,18 @@ export const NOTE = {
   parse: (text: string) => notFormula(recordedText(text, MAX_NOTE_LENGTH)),
 } as const;
 
-/** As it stands in a table, no spreadsheet takes it for a formula. */
+const REF_FORM = "1 to 64 visible ASCII characters, the first a letter or a digit";
 export const REF = {
   placeholder: "ref",
-  description: "the customer's ID in a system of yours, such as cus_4711",
+  description: `the customer's ID in a system of yours: ${REF_FORM}`,
   parse: (text: string) => {
-    const ref = recordedText(text);
-    if (/^[0-9A-Za-z][!-~]{0,63}$/.test(ref)) return ref;
-    throw new InvalidArgumentError(
-      "It must be 1 to 64 visible ASCII characters, and begin with a letter or a digit.",
-    );
+    const ref = text.trim();
+    // No spreadsheet takes it for a formula.
+    if (!/^[0-9A-Za-z][!-~]{0,63}$/.test(ref)) throw new InvalidArgumentError(`It must be ${REF_FORM}.`);
+    // A spreadsheet writes a long number like this, the same for several.
+    if (/^\d+([.,]\d+)?E[+-]?\d+$/i.test(ref))
+      throw new InvalidArgumentError("It looks like a number that a spreadsheet has rounded.");
+    return recordedText(ref);
   },
 } as const;
 

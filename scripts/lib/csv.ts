@@ -68,13 +68,13 @@ function lineParser(separator: string) {
   };
 }
 
-/** A text that a spreadsheet would take for a formula. */
-const FORMULA = /^[=+\-@\t\r]/;
+/** Where a spreadsheet would begin a formula: where a field begins, also one that is separated by semicolons or tabs. */
+const FORMULA = /(^|[;\t\r\n])(?=[=+\-@\t\r])/g;
 
 /** A line, without its end. Null is an empty field. A text that looks like a formula gets an apostrophe, as OWASP recommends. */
 export function csvLine(fields: (string | number | null)[]): string {
   const texts = fields.map((field) =>
-    typeof field === "string" && FORMULA.test(field) ? `'${field}` : `${field ?? ""}`,
+    typeof field === "string" ? field.replace(FORMULA, "$1'") : `${field ?? ""}`,
   );
   return texts.map((text) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text)).join();
 }

@@ -50,7 +50,8 @@ export const MESSAGES = {
     replaced: "the API key was replaced by a newer one",
   },
   forbidden: {
-    readOnly: "the API key may only read: ask the operator of the service for a key that may add pets",
+    readOnly:
+      "the API key may only read, with GET and HEAD: to add pets, ask the operator of the service for another key",
   },
   not_found: {
     pet: "no pet has this ID",

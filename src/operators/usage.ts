@@ -7,14 +7,13 @@ import {
   forEachWindow,
   type Limits,
   PLAN_LIMITS,
-  PLANS_WITH_OWN_LIMITS,
   SHORT_WINDOWS,
   WINDOW_NAMES,
   WINDOWS,
   type WindowName,
 } from "../keys/plans.ts";
 import { limitsOfRow } from "../keys/store.ts";
-import { exceeded, markedDays, smallestPlan } from "../keys/usage/demand.ts";
+import { LARGEST_PLAN, smallestPlan } from "../keys/usage/demand.ts";
 import { formatDate } from "../lib/rfc3339.ts";
 import { DAY_MS } from "../limits/index.ts";
 import { readByName } from "./names.ts";
@@ -127,14 +126,17 @@ export const USAGE_ORDERS = Object.keys(ORDERS) as UsageOrder[];
 const isAtLimit = (name: WindowName) => `used_${name} >= limit_${name}`;
 const daysWith = (condition: string) => `count(DISTINCT iif(${condition}, day, NULL))`;
 
-// Each preview has limits of its own, so shares and used-up limits are those of one row.
-const listUsed = (sort: UsageOrder) => `
+/** The rows of some days with what they are compared by. Each preview has limits of its own, so shares and used-up limits are those of a row. */
+const compared = (where: string) => `
   WITH limited AS (
     SELECT id AS key_id, ${WINDOW_NAMES.map((name) => `${limitOf(name)} AS limit_${name}`)} FROM keys
   ), rows AS (
     SELECT *, ${WINDOW_NAMES.map((name) => `${usedSql(name)} AS used_${name}, ${sentSql(name)} AS sent_${name}`)}
-    FROM key_usage WHERE day BETWEEN ?1 AND ?2
-  ), used AS (
+    FROM key_usage WHERE ${where}
+  )`;
+
+const listUsed = (sort: UsageOrder) => `
+  ${compared("day BETWEEN ?1 AND ?2")}, used AS (
     SELECT key_id AS id, ${REQUESTS}, max(admitted) AS most,
       ${byWindow(WINDOW_NAMES, (name) => `max(sent_${name})`)} AS sent,
       ${byWindow(WINDOW_NAMES, (name) => daysWith(isAtLimit(name)))} AS daysAtLimit,
@@ -149,8 +151,11 @@ const SELECT_KEY_DAYS = `
   SELECT day AS date, key_id AS id, name, ref, note, plan, ${REQUESTS} FROM key_usage LEFT JOIN keys ON keys.id = key_id
   WHERE day <= ?1 AND (day, key_id) > (?2, ?3) GROUP BY day, key_id ORDER BY day, key_id LIMIT ?4`;
 
+/** ?1: the id, ?2: the days. */
 const SELECT_DAYS = `
-  SELECT value AS date, ${REQUESTS} FROM json_each(?2) LEFT JOIN key_usage ON day = value AND key_id = ?1 GROUP BY value ORDER BY value`;
+  ${compared("key_id = ?1 AND day IN (SELECT value FROM json_each(?2))")}
+  SELECT value AS date, ${REQUESTS}, ${byWindow(WINDOW_NAMES, (name) => `max(ifnull(${isAtLimit(name)}, 0))`)} AS usedUp
+  FROM json_each(?2) LEFT JOIN (rows LEFT JOIN limited USING (key_id)) ON day = value GROUP BY value ORDER BY value`;
 const SELECT_TOTALS = `
   SELECT value AS date, ${REQUESTS} FROM json_each(?1) LEFT JOIN key_usage ON day = value GROUP BY value ORDER BY value`;
 const SELECT_DAYS_OF = `
@@ -207,10 +212,11 @@ export async function listUsage(
     const { id, name, ref, note, plan, share } = row;
     const limits = limitsOfRow(row) ?? null;
     const sent: Limits = JSON.parse(row.sent);
-    const enough = limits && enoughFor(sent, limits, plan);
     const { admitted, refusedBy, busiest, lastAdmittedMs, lastRefusedMs } = fromJson<Requests>(row);
     const requests = { admitted, refusedBy, busiest, lastAdmittedMs, lastRefusedMs };
     const daysAtLimit: KeyUsage["daysAtLimit"] = JSON.parse(row.daysAtLimit);
+    const isEnough = Object.values(daysAtLimit).every((count) => count === 0);
+    const enough = limits && (isEnough ? plan : (smallestPlan(sent) ?? LARGEST_PLAN));
     return { id, name, ref, note, plan, limits, ...requests, share, daysAtLimit, sent, enough };
   });
   return { keys, total: results[0]?.total ?? 0 };
@@ -224,11 +230,6 @@ export function unusedKey({ id, name, ref, note, plan, limits = null }: UnusedKe
   const enough = limits === null ? null : plan;
   const figures = { share: limits && 0, daysAtLimit: none, sent: none, enough };
   return { id, name, ref, note, plan, limits, ...requests, ...figures };
-}
-
-function enoughFor(sent: Limits, limits: Limits, plan: string): string | null {
-  if (exceeded(sent, limits).length === 0) return plan;
-  return smallestPlan(sent) ?? PLANS_WITH_OWN_LIMITS[0] ?? null;
 }
 
 /** Each day of each key that was used on the last days, in the order of days. Pages, none of them empty. */
@@ -249,28 +250,25 @@ export async function* readKeyDays(
   }
 }
 
-/** Marks the days on which a key used up limits. A key that was deleted has none. */
-export function withUsedUp(days: DayUsage[], limits: Limits | undefined): MarkedDayUsage[] {
-  const marked = markedDays(days.map(asOfPage), limits ?? forEachWindow(() => Number.POSITIVE_INFINITY));
-  return days.map((day, index) => ({ ...day, usedUp: marked[index]?.usedUp ?? [] }));
-}
-
 /** A day as the page /usage gets it. */
 export function asOfPage<Day extends DayUsage>(day: Day) {
   const busiest = Object.entries(day.busiest).map(([name, count]) => [name, count ?? 0] as const);
   return { ...day, busiest: Object.fromEntries(busiest) as Record<string, number> };
 }
 
-/** The last days of a key up to today, the oldest first, also those without requests. */
+/** The last days of a key up to today, the oldest first, also those without requests. One that was deleted has used up no limit. */
 export async function listDays(
   database: D1Database,
   id: string,
   nowMs: number,
   days: number,
-): Promise<DayUsage[]> {
+): Promise<MarkedDayUsage[]> {
   const statement = database.prepare(SELECT_DAYS).bind(id, JSON.stringify(datesOf(nowMs, days)));
-  const { results } = await read(() => statement.all<InJson<DayUsage>>());
-  return results.map((row) => fromJson<DayUsage>(row));
+  const { results } = await read(() => statement.all<InJson<DayUsage> & { usedUp: string }>());
+  return results.map(({ usedUp, ...row }) => {
+    const isUsedUp: Record<WindowName, number> = JSON.parse(usedUp);
+    return { ...fromJson<DayUsage>(row), usedUp: WINDOW_NAMES.filter((name) => isUsedUp[name] > 0) };
+  });
 }
 
 /** The last days up to today, of all keys together, the oldest first, also those without requests. */

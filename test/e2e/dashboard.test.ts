@@ -1,6 +1,7 @@
 // ./petstore dashboard: its pages in a browser and without one, who may see them, and what they say if something can't be read.
 
 import { once } from "node:events";
+import { existsSync, openSync } from "node:fs";
 import { chmod, mkdtemp, readFile, rm, stat, truncate, writeFile } from "node:fs/promises";
 import { createServer, request } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -8,7 +9,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Browser } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
 import { createDatabases, databaseFile, migrate, type Target } from "../../scripts/cloudflare/database.ts";
 import { newApp } from "../../scripts/dashboard/app.ts";
 import { Readings } from "../../scripts/dashboard/readings.ts";
@@ -203,6 +204,14 @@ describe("the list of keys", () => {
     expect(await textOf("/?search=nobody")).toContain("No key matches.");
   });
 
+  it("does not link a deleted key, and shows the last page for one after it", async () => {
+    const { get, textOf } = await dashboard();
+    expect((await get("/?sort=last-used")).text).not.toContain("/keys/key_0123456789Ab");
+    expect(await textOf("/?sort=last-used")).toContain("a deleted key key_0123456789Ab");
+    const last = await textOf("/?page=1000000000");
+    expect([last.includes("Previous keys"), last.includes("No key matches.")]).toEqual([true, false]);
+  });
+
   it("has pages of 50 keys, and each key on one of them", async () => {
     const { get } = await dashboard();
     const found = new Set<string>();
@@ -309,7 +318,7 @@ describe("one key", () => {
     );
     expect(busy).toContain("429, the limit per day 0 refused today. 9,000 of 10,000 today");
     expect(busy).toContain("A limit was used up on 2 days.");
-    expect(busy).toMatch(/would not have used up: business/);
+    expect(busy).toMatch(/The plan business would have been enough for these requests\./);
     expect(busy).toMatch(/429, a ban None is in force *\./);
     const banned = await textOf(`/keys/${ids.Banned}`);
     expect(banned).toMatch(/429, a ban Until \d{4}-\S+Z *; the last began/);
@@ -317,10 +326,25 @@ describe("one key", () => {
     expect(banned).toContain(`./petstore keys unban ${ids.Banned} --persist-to ${state}`);
     const suspended = await textOf(`/keys/${ids.Suspended}`);
     expect(suspended).toMatch(
-      /401, the key itself It is suspended +since \S+Z, for the reason &quot;leaked &lt;i&gt;&quot;/,
+      /401, the key itself It is suspended *: since \S+Z, for the reason &quot;leaked &lt;i&gt;&quot;/,
     );
     expect(suspended).toContain(`./petstore keys resume ${ids.Suspended} --persist-to`);
-    expect(await textOf(`/keys/${ids.k1}`)).toContain("No limit was used up: the free plan was enough.");
+    expect(await textOf(`/keys/${ids.k1}`)).toContain(
+      "No limit was used up: a larger plan would have changed nothing.",
+    );
+  });
+
+  it("says that a key without limits gets a 503, and of no plan that it was enough", async () => {
+    const { keys, close } = await createDatabases(LOCAL, "keys");
+    const { id } = await addKey(keys, "Later");
+    await use(keys, id, 0, { admitted: 50, busiest: 50 });
+    await keys.prepare("UPDATE keys SET plan = 'of-later' WHERE id = ?1").bind(id).run();
+    await close();
+    const { textOf } = await dashboard();
+    const text = await textOf(`/keys/${id}`);
+    expect(text).toContain(`503, no limits the key ${id} has no limits: its plan, of-later, is unknown`);
+    expect(text).not.toMatch(/enough|50 of/);
+    expect(await textOf("/?search=Later")).toContain("of-later without limits");
   });
 
   it("has the command that ends replaced secrets, and says by which ending they are known", async () => {
@@ -377,6 +401,36 @@ it("says how old its figures are, and reads again only if it is asked to", async
   expect(await textOf(`/keys/${ids.k2}`)).toContain("noted later");
 });
 
+it("is as old as the oldest of its figures", async () => {
+  vi.useFakeTimers({ toFake: ["Date"] });
+  onTestFinished(() => void vi.useRealTimers());
+  const { textOf } = await dashboard();
+  await textOf("/");
+  vi.setSystemTime(Date.now() + 7_200_000);
+  // The keys are read now, and their usage is that of the first page.
+  expect(await textOf("/?search=Full")).toMatch(/Read at \S+ *, 2 hours ago\./);
+  expect(await textOf("/?search=Full&read=again")).toMatch(/Read at \S+ *, 0 seconds ago\./);
+});
+
+it("reads a database that has replaced another one", async () => {
+  const { state: replaced, remove } = await emptyState();
+  onTestFinished(remove);
+  const target: Target = { kind: "local", state: replaced };
+  const fill = async (name: string) => {
+    const { keys, pets, close } = await createDatabases(target, "keys", "pets");
+    await migrate(keys, "keys");
+    await migrate(pets, "pets");
+    await addKey(keys, name);
+    await close();
+  };
+  await fill("the first");
+  const { textOf } = await dashboard(target);
+  expect(await textOf("/")).toContain("the first");
+  await rm(replaced, { recursive: true });
+  await fill("the second");
+  expect(await textOf("/?read=again")).toContain("the second");
+});
+
 it("reads again when the browser reloads a page", async () => {
   const { origin, textOf } = await dashboard();
   const path = `/keys/${ids.k3}`;
@@ -423,7 +477,8 @@ describe("what can't be read is said in its place", () => {
     await close();
     const { textOf, get } = await dashboard(target);
     expect(await textOf("/")).toMatch(/The list of keys can't be shown: .*no such table: key_usage/);
-    expect((await get("/keys.csv")).status).toBe(500);
+    const csv = await get("/keys.csv");
+    expect([csv.status, csv.headers.get("Content-Disposition")]).toEqual([500, null]);
     expect(await textOf(`/keys/${id}`)).toMatch(/The key can't be shown/);
     const text = await textOf("/service");
     expect(text).toMatch(/What was admitted and refused on each day can't be shown/);
@@ -509,6 +564,13 @@ describe("the command", () => {
     await expect(fetch(addresses[0] ?? "")).rejects.toThrow();
   });
 
+  it.runIf(existsSync("/dev/full"))("fails if its address can't be written", async () => {
+    const words = ["dashboard", "--persist-to", state, "--print-only"];
+    const { ended } = startPetstore(words, { stdout: openSync("/dev/full", "w") });
+    const stderr = expect.stringContaining("error: the output could not be written");
+    expect(await ended).toMatchObject({ exit: 1, stderr });
+  });
+
   it("refuses a port that another program uses", async () => {
     const other = createServer().listen(0, "127.0.0.1");
     await once(other, "listening");
@@ -529,7 +591,10 @@ describe("the command", () => {
     async () => {
       const folder = await mkdtemp(join(tmpdir(), "petstore-test-"));
       onTestFinished(() => rm(folder, { recursive: true }));
-      await writeFile(join(folder, "xdg-open"), `#!/bin/sh\necho "$@" > ${folder}/opened\n`);
+      // It goes on, as a browser does, and does not keep the dashboard from ending.
+      const script = `#!/bin/sh\necho $$ > ${folder}/pid\necho "$@" > ${folder}/opened\nexec /bin/sleep 600\n`;
+      await writeFile(join(folder, "xdg-open"), script);
+      onTestFinished(async () => void process.kill(Number(await readFile(join(folder, "pid"), "utf8"))));
       await chmod(join(folder, "xdg-open"), 0o755);
       let file = "";
       await run(
@@ -554,7 +619,7 @@ describe("the command", () => {
       async (address) => expect((await fetch(address)).status).toBe(200),
       "PATH=/nowhere",
     );
-    expect(stderr).toMatch(/\nNo browser was opened \(spawn xdg-open ENOENT\)\.\nCtrl\+C ends it\.\n$/);
+    expect(stderr).toContain("No browser was opened (spawn xdg-open ENOENT).\n");
   });
 
   it("names a missing database as other commands do", async () => {

@@ -138,8 +138,28 @@ it("the days at a limit, and the plan that is enough, are what the page /usage s
   expect(atLimit).toEqual(atLimit.toSorted((a: number, b: number) => b - a));
 });
 
+it("what is compared with a limit is that of one preview, and whoever used up none needs no larger plan", async () => {
+  const [apart, hammering] = [await newKey("apart"), await newKey("hammering", "pro")];
+  // Together more than the limit, none by itself.
+  await use(database, apart, yesterday, [900, 0, 0], "a");
+  await use(database, apart, yesterday, [950, 0, 0], "b");
+  // One used up its limit, though a correction makes the sum smaller.
+  await use(database, apart, before, [1_000, 0, 0], "a");
+  await use(database, apart, before, [-40, 0, 0], "b");
+  await database.prepare(`UPDATE key_usage SET busiest = '{"minute":5}'`).run();
+  // Refused by the smaller limits of an earlier plan.
+  await use(database, hammering, yesterday, [900, 9_500, 0]);
+  const update = `UPDATE key_usage SET busiest = '{"minute":72}' WHERE key_id = ?1`;
+  await database.prepare(update).bind(hammering).run();
+  const [first, second] = await json("usage --days 3 --sort at-limit");
+  expect(first).toMatchObject({ id: apart, daysAtLimit: { minute: 0, day: 1 }, enough: "pro" });
+  expect(second).toMatchObject({ id: hammering, daysAtLimit: { minute: 0, day: 0 }, enough: "pro" });
+  const days: { date: string; usedUp: string[] }[] = await json(`usage ${apart} --days 3`);
+  expect(days.flatMap(({ date, usedUp }) => usedUp.map((name) => [date, name]))).toEqual([[before, "day"]]);
+});
+
 it("usage --daily and --csv have all keys and all days in one call, and no formula", async () => {
-  const id = await newKey("+SUM(A1)", "pro");
+  const id = await newKey("+SUM(A1);-1", "pro");
   await database.prepare("UPDATE keys SET ref = 'C-1' WHERE id = ?1").bind(id).run();
   const deleted = "key_0123456789Ab";
   await use(database, id, today, [299, 0, 0], "a");
@@ -148,22 +168,22 @@ it("usage --daily and --csv have all keys and all days in one call, and no formu
   expect((await run("usage --daily --csv --days 2")).stdout).toBe(
     `date,id,name,ref,note,plan,admitted,refused_by_minute,refused_by_day,busiest_minute
 ${yesterday},${deleted},,,,,5,0,0,5
-${today},${id},'+SUM(A1),C-1,,pro,301,1,0,299
+${today},${id},'+SUM(A1);'-1,C-1,,pro,301,1,0,299
 `,
   );
   expect(await json("usage --daily --days 2")).toMatchObject([
     { date: yesterday, id: deleted, name: null, plan: null, admitted: 5 },
-    { date: today, id, name: "+SUM(A1)", ref: "C-1", refusedBy: { minute: 1 }, busiest: { minute: 299 } },
+    { date: today, id, name: "+SUM(A1);-1", ref: "C-1", refusedBy: { minute: 1 }, busiest: { minute: 299 } },
   ]);
   expect(await json("usage --daily --days 1")).toHaveLength(1);
   expect((await run("usage --daily")).stdout).toMatch(
     new RegExp(
-      `^DATE .*\n${yesterday} +${deleted} +- +- +5 +0 +0\n${today} +${id} +\\+SUM\\(A1\\) +pro +301 +1 +0\n$`,
+      `^DATE .*\n${yesterday} +${deleted} +- +- +5 +0 +0\n${today} +${id} +\\+SUM\\(A1\\);-1 +pro +301 +1 +0\n$`,
     ),
   );
   expect((await run("usage --csv")).stdout).toBe(
     `id,name,ref,note,plan,per_minute,per_day,admitted,refused_by_minute,refused_by_day,busiest_minute,days_at_limit_per_minute,days_at_limit_per_day,sent_per_minute,sent_per_day,share_of_day,enough,last_used
-${id},'+SUM(A1),C-1,,pro,300,10000,301,1,0,299,0,0,299,299,0.0299,pro,${today}T00:00:02Z
+${id},'+SUM(A1);'-1,C-1,,pro,300,10000,301,1,0,299,0,0,299,299,0.0299,pro,${today}T00:00:02Z
 ${deleted},,,,,,,5,0,0,5,0,0,5,5,,,${yesterday}T00:00:01Z
 `,
   );

@@ -13,6 +13,7 @@ export default defineCommand({
   handler: (io, options, id, name) =>
     changeKeys(io, options, id, {
       done: "Renamed",
+      isForOperators: true,
       effect: (keys) => `This renames ${keys}.`,
       already: () => "has this name already",
       make: (database, _, operator) => renameKey(database, id, name, operator),

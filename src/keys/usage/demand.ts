@@ -6,6 +6,7 @@ import {
   type Limits,
   PLAN_LIMITS,
   PLANS,
+  PLANS_WITH_OWN_LIMITS,
   type Plan,
   WINDOW_NAMES,
   WINDOWS,
@@ -40,6 +41,9 @@ export function mostSent(days: UsageDay[]): Limits {
 export function exceeded(sent: Limits, limits: Limits): WindowName[] {
   return WINDOW_NAMES.filter((name) => sent[name] >= limits[name]);
 }
+
+/** For requests that use up each plan with fixed limits. */
+export const LARGEST_PLAN = PLANS_WITH_OWN_LIMITS[0] ?? `${PLANS.at(-1)}`;
 
 /** The smallest plan with fixed limits that so many requests don't use up. */
 export function smallestPlan(sent: Limits): Plan | undefined {
