@@ -516,6 +516,19 @@ describe("production's databases", () => {
     expect(calls - first).toBeLessThanOrEqual(1);
   });
 
+  it("that could not be opened are tried again by the next page", async () => {
+    api.intercept(async () => {
+      throw apiError(503, 10_001, "Unable to reach the API");
+    });
+    onTestFinished(() => api.intercept());
+    const { textOf } = await dashboard({ kind: "production" });
+    expect(await textOf("/")).toContain(
+      "The list of keys can't be shown: Cloudflare&#39;s API refused: Unable",
+    );
+    api.intercept();
+    expect(await textOf("/")).toMatch(/\d keys/);
+  });
+
   it("without permission, the command fails and says why", async () => {
     api.intercept(async () => {
       throw apiError(403, 10_000, "Authentication error");
