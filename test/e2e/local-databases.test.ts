@@ -8,13 +8,11 @@ import { expect, it, onTestFinished } from "vitest";
 import {
   createDatabases,
   databaseFile,
-  migrate,
   type OpenDatabases,
   openDatabases,
 } from "../../scripts/cloudflare/database.ts";
 import { setAsideEarlier } from "../../scripts/cloudflare/earlier-state.ts";
 import { DatabaseUnavailable, read, write } from "../../src/d1/statements.ts";
-import { listKeys } from "../../src/operators/records.ts";
 import { runPetstore } from "../support/e2e/in-process.ts";
 import { emptyState, runScript } from "../support/e2e/petstore.ts";
 import { sharedPetstore } from "../support/e2e/shared-petstore.ts";
@@ -79,18 +77,6 @@ it("a wrong statement is no fault of the database, which a locked one is", async
   const locked = write(() => keys.prepare("CREATE TABLE two (value INTEGER)").run());
   await expect(locked).rejects.toThrow("database is locked: SQLITE_BUSY");
   await expect(locked).rejects.toBeInstanceOf(DatabaseUnavailable);
-});
-
-it("a batch that reads does not wait for another command that writes", async () => {
-  const { keys, state } = await newDatabase();
-  await migrate(keys, "keys");
-  const other = await openDatabases({ kind: "local", state }, "keys");
-  onTestFinished(other.close);
-  await other.keys.prepare("BEGIN IMMEDIATE").run();
-  await keys.prepare("PRAGMA busy_timeout = 0").all();
-  // A search is a batch, because it completes the names of keys that lack a form.
-  expect(await listKeys(keys, Date.now(), { search: "x" })).toMatchObject({ total: 0 });
-  await expect(keys.batch([keys.prepare("DELETE FROM keys")])).rejects.toThrow("SQLITE_BUSY");
 });
 
 it("commands that write at the same time wait for each other", async () => {
