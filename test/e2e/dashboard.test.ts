@@ -544,12 +544,13 @@ describe("the command", () => {
   /** Runs it until a signal, and hands over its address. */
   async function run(words: string[], use: (address: string) => Promise<void>, shell = "") {
     const { child, ended } = startPetstore(["dashboard", "--persist-to", state, ...words], { shell });
+    onTestFinished(() => void child.kill());
     const printed = { stdout: "", stderr: "" };
     const announced = new Promise<void>((resolve) => {
       for (const name of ["stdout", "stderr"] as const)
         child[name]?.on("data", (chunk) => {
           printed[name] += chunk;
-          if (printed.stdout.endsWith("\n") && printed.stderr.endsWith("Ctrl+C ends it.\n")) resolve();
+          if (printed.stdout.endsWith("\n") && printed.stderr.includes("Ctrl+C ends it.\n")) resolve();
         });
     });
     await Promise.race([announced, ended]);
