@@ -150,7 +150,7 @@ function keyTable(
         ${charts === undefined ? "" : sparkline(charts.get(id) ?? [])}`,
       share === null || limits === null
         ? ""
-        : meter(share, `${percent(share)} of ${withSeparators(limits?.day ?? 0)}`),
+        : meter(share, `${percent(share)} of ${withSeparators(limits.day)}`),
       limits === null ? most : meter(fullest(row) ?? 0, `${most} of ${limit}`),
       atLimit.join(", ") || "none",
       `${key?.bans ?? ""}`,
@@ -169,9 +169,9 @@ const CSV_COLUMNS: Columns<Row> = [
   ["created", ({ key }) => timeOrNull(key?.createdAtMs ?? null)],
 ];
 
-/** All keys that match, in the order of the page. Throws if they can't be read. */
+/** All keys that match, in the order of the page, with the byte order mark by which Excel knows UTF-8. Throws if they can't be read. */
 export async function keysCsv(readings: Readings, parameters: URLSearchParams): Promise<string> {
   const rows = await readRows(readings, readQuery(parameters));
   if ("problem" in rows) throw new Error(rows.problem);
-  return `${csvTable(CSV_COLUMNS, rows.value)}\n`;
+  return `\uFEFF${csvTable(CSV_COLUMNS, rows.value)}\n`;
 }

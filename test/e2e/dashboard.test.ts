@@ -143,13 +143,16 @@ const local = (words: string) => runPetstore([...words.split(" "), "--persist-to
 
 describe("the list of keys", () => {
   it("has every key, with the figures of usage, and those of a deleted key", async () => {
-    const { rowsOf, get } = await dashboard();
+    const { rowsOf, get, origin } = await dashboard();
     const csv = (await get("/keys.csv")).text.split("\n");
     const { stdout } = await local("usage --days 30 --csv");
     const [header, ...used] = stdout.trimEnd().split("\n");
     expect(csv[0]).toBe(`${header},state,bans,expires,created`);
     expect(used.length).toBe(4);
     for (const line of used) expect(csv.filter((each) => each.startsWith(`${line},`))).toHaveLength(1);
+    // Excel takes it for UTF-8 by its first bytes.
+    const bytes = await (await fetch(`${origin}/the-token/keys.csv`)).bytes();
+    expect([...bytes.slice(0, 3)]).toEqual([0xef, 0xbb, 0xbf]);
     const listed: { id: string }[] = JSON.parse((await local("keys list --json")).stdout);
     const rows = await rowsOf("");
     expect(rows.map(({ id }) => id).sort()).toEqual(

@@ -4,6 +4,8 @@
 import { beforeAll, beforeEach, expect, it } from "vitest";
 import { createDatabases, migrate } from "../../scripts/cloudflare/database.ts";
 import { formatTime } from "../../scripts/lib/time.ts";
+import { PLAN_LIMITS } from "../../src/keys/plans.ts";
+import { type MarkedDay, markedDays } from "../../src/keys/usage/demand.ts";
 import { DAY_MS } from "../../src/limits/protocol.ts";
 import { createKey } from "../../src/operators/admin.ts";
 import type { KeyUsage } from "../../src/operators/usage.ts";
@@ -116,14 +118,14 @@ it("the days at a limit, and the plan that is enough, are what the page /usage s
     }
   const keys = await json("usage --days 3 --sort at-limit");
   expect(keys).toHaveLength(ids.length);
-  const ofPage = async (id: string) => {
-    const marked: { date: string; usedUp: string[]; busiest: { minute: number }; refusedBy: object }[] =
-      await json(`usage ${id} --days 3`);
-    return Object.fromEntries(
-      ["minute", "day"].map((name) => [name, marked.filter(({ usedUp }) => usedUp.includes(name)).length]),
-    );
-  };
-  for (const { id, daysAtLimit } of keys) expect([id, daysAtLimit]).toEqual([id, await ofPage(id)]);
+  for (const { id, plan, daysAtLimit } of keys) {
+    // What the page says is another implementation of the rule.
+    const shown: MarkedDay[] = await json(`usage ${id} --days 3`);
+    const marked = markedDays(shown, PLAN_LIMITS[plan as "free" | "pro"]);
+    expect([id, shown.map(({ usedUp }) => usedUp)]).toEqual([id, marked.map(({ usedUp }) => usedUp)]);
+    const daysOf = (name: "minute" | "day") => marked.filter(({ usedUp }) => usedUp.includes(name)).length;
+    expect([id, daysAtLimit]).toEqual([id, { minute: daysOf("minute"), day: daysOf("day") }]);
+  }
   const onlyAtLimit = await json("usage --days 3 --at-limit");
   const isAtLimit = ({ daysAtLimit: { minute, day } }: KeyUsage) => minute + day > 0;
   expect(onlyAtLimit.map(({ id }: KeyUsage) => id).sort()).toEqual(
@@ -204,6 +206,19 @@ ${today},301,1,0,299
   expect((await run(`usage ${id} --csv --days 1`)).stdout).toBe(
     `date,admitted,refused_by_minute,refused_by_day,busiest_minute,used_up\n${today},301,1,0,299,\n`,
   );
+});
+
+it("usage --daily has all rows of more than one statement, each once", async () => {
+  const fill = `
+    WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 6000)
+    INSERT INTO key_usage SELECT iif(i > 3000, ?1, ?2), printf('key_%012d', i % 3000), 'a', 1, i, '{}', '{}', 1, NULL, 0 FROM n`;
+  await database.prepare(fill).bind(today, yesterday).run();
+  const rows: { date: string; id: string }[] = await json("usage --daily --days 2");
+  const names = rows.map(({ date, id }) => date + id);
+  expect([names.length, new Set(names).size]).toEqual([6_000, 6_000]);
+  expect(names).toEqual(names.toSorted());
+  const csv = (await run("usage --daily --days 2 --csv")).stdout.trimEnd().split("\n");
+  expect([csv.length, csv.filter((line) => line.startsWith("date,")).length]).toEqual([6_001, 1]);
 });
 
 it("usage shows the first keys in the order that was asked for, and says how many more there are", async () => {
