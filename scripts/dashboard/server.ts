@@ -54,5 +54,6 @@ async function answer(app: App, request: IncomingMessage, response: ServerRespon
     }),
   );
   response.writeHead(answered.status, Object.fromEntries(answered.headers));
-  response.end(await answered.text());
+  // As bytes: `text` would remove a byte order mark.
+  response.end(await answered.bytes());
 }

@@ -48,8 +48,9 @@ afterAll(() => rm(folder, { recursive: true }));
 
 /** The commands of the runbook, each once, in their order. */
 function linesOf(program: string): string[] {
-  const lines = RUNBOOK.matchAll(new RegExp(`\`(${program} [^\`]+)\`|^\\$ (${program} .+)$`, "gm"));
-  return [...new Set([...lines].map(([, span, typed]) => span ?? typed ?? ""))];
+  const lines = RUNBOOK.matchAll(new RegExp(`\`(${program}\\s[^\`]+)\`|^\\$ (${program} .+)$`, "gm"));
+  // A line of the text may end within a command.
+  return [...new Set([...lines].map(([, span, typed]) => (span ?? typed ?? "").replace(/\s+/g, " ")))];
 }
 
 /** The words of a command, with values for what stands for one. */

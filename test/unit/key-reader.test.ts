@@ -25,9 +25,9 @@ function newReader(stored?: ReadKey<Key>) {
     if (database.fault === "fails") throw new Error("out of order");
     return key;
   };
-  const onFailure = vi.fn();
+  const [onFailure, onChange] = [vi.fn(), vi.fn()];
   const reader = new KeyReader(RUNTIME, stored, {
-    ...{ load, onFailure, onChange: () => {} },
+    ...{ load, onFailure, onChange },
     hasSecret: (key, hash) => hasSecret(KEY_POLICY, key, hash),
   });
   const set = (atMs: number, changed: Partial<typeof database>) =>
@@ -41,7 +41,7 @@ function newReader(stored?: ReadKey<Key>) {
     const { key, ...rest } = answer;
     return { afterMs, ...rest, hashes: key?.secrets.map(({ hash }) => hash).join() };
   };
-  return { reads, onFailure, set, at };
+  return { reads, onFailure, onChange, set, at };
 }
 
 /** The answers to all. */
@@ -62,6 +62,20 @@ describe("a key is read", () => {
       { afterMs: 100, loadMs: 100 },
     ]);
     expect(reads).toEqual([0, 5_000, 15_000]);
+  });
+
+  it("and is the same as the stored one if only the order of its fields differs: else each start of the object would store it", async () => {
+    const { secrets, limits, ...others } = keyWith("a");
+    const reversed = Object.fromEntries(Object.entries(limits).reverse()) as Key["limits"];
+    const readMs = START_MS - 60_000;
+    const same = newReader({ key: { secrets, limits: reversed, ...others }, readMs });
+    const changed = newReader({ key: { ...keyWith("a"), access: "read" }, readMs });
+    await run(same.at(0), changed.at(0));
+    expect([same.reads, same.onChange.mock.calls.length, changed.onChange.mock.calls.length]).toEqual([
+      [0],
+      0,
+      1,
+    ]);
   });
 
   it("not at once if the object has slept for a short time, but if the clock has stepped back, because its age is unknown", async () => {

@@ -133,7 +133,7 @@ export class KeyReader<Key extends object> {
     this.#beganMs = readMs;
     try {
       const key = await this.#runtime.withDeadline("the database", DEADLINE_MS, () => this.#source.load());
-      const isChange = JSON.stringify(key) !== JSON.stringify(this.#latest?.key ?? null);
+      const isChange = textOf(key) !== textOf(this.#latest?.key ?? null);
       this.#latest = { key, readMs: Math.min(readMs, this.#runtime.now()) };
       this.#latestNumber = number;
       this.#failure = undefined;
@@ -143,4 +143,13 @@ export class KeyReader<Key extends object> {
       this.#source.onFailure(error);
     }
   }
+}
+
+/** A key as a text, whatever the order of its fields: one that was stored can have another than one that was loaded. */
+function textOf(key: object | null): string {
+  return JSON.stringify(key, (_, value) =>
+    Object(value) !== value || Array.isArray(value)
+      ? value
+      : Object.fromEntries(Object.entries(value).sort()),
+  );
 }
