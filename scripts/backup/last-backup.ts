@@ -3,7 +3,7 @@
 import { read } from "../../src/d1/statements.ts";
 import { patiently } from "./patience.ts";
 
-/** A complete backup: when it began (Unix time), and the login name of who made it. */
+/** A complete backup: when it began (Unix time), and its maker: a login name and a machine. */
 export interface LastBackup {
   beganAtMs: number;
   madeBy: string;

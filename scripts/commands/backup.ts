@@ -40,7 +40,7 @@ export default defineCommand({
     keep: {
       placeholder: "n",
       description:
-        "with --dir: once the new file is complete, delete the oldest files with such names until N are left, and what backups that were killed a day ago have left (default: delete nothing)",
+        "with --dir: once the new file is complete, delete older files with such names, so that N are left, and what backups that were killed a day ago have left (default: delete nothing)",
       parse: integer(1, MAX_KEPT),
     },
     ...TARGET_OPTIONS,

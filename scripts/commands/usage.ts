@@ -1,6 +1,5 @@
 // ./petstore usage: what the keys did on the last days, or one key day by day.
 
-import { findKeyById } from "../../src/operators/records.ts";
 import {
   type KeyDayUsage,
   listDays,
@@ -11,7 +10,7 @@ import {
   USAGE_KEPT_DAYS,
   USAGE_ORDERS,
 } from "../../src/operators/usage.ts";
-import { unknownKey, withKeys } from "../keys/context.ts";
+import { findKey, withKeys } from "../keys/context.ts";
 import { AN_ID, COMMON, ID, MANY } from "../keys/options.ts";
 import { defineCommand, integer } from "../lib/command.ts";
 import { type Io, UsageError } from "../lib/io.ts";
@@ -72,16 +71,16 @@ export default defineCommand({
       throw new UsageError(
         "--top, --sort, --at-limit, --daily and --total are for all keys: leave out the ID, or them",
       );
-    await withKeys(io, options, async ({ database, operator, where }) => {
+    await withKeys(io, options, async (context) => {
+      const { database, operator } = context;
       const { nowMs } = operator;
       if (daily) return printDaily(io, options, readKeyDays(database, nowMs, days));
       if (isTotal)
         return printRows(io, options, DAY_COLUMNS, await listTotals(database, nowMs, days), daysTable);
       if (id !== undefined) {
-        const key = await findKeyById(database, id, nowMs);
         const used = await listDays(database, id, nowMs, days);
         // A key that does not exist may have been deleted: its rows stay.
-        if (!key && !used.some((day) => day.lastAdmittedMs ?? day.lastRefusedMs)) throw unknownKey(id, where);
+        if (!used.some((day) => day.lastAdmittedMs ?? day.lastRefusedMs)) await findKey(context, id);
         return printRows(io, options, MARKED_DAY_COLUMNS, used, daysTable);
       }
       const limit = options.top ?? (json || csv ? -1 : SHOWN_KEYS);

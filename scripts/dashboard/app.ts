@@ -1,4 +1,4 @@
-// The pages of the dashboard, for whoever has their address. No path changes anything.
+// The pages of the dashboard. Each path begins with the token, and none changes anything.
 
 import { readFile } from "node:fs/promises";
 import { type Context, Hono } from "hono";

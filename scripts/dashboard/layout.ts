@@ -37,7 +37,7 @@ export function layout(
     ([path, name]) => html`<a href="${base}${path}"${current(name)}>${name}</a> `,
   );
   const readMs = Math.min(Date.now(), ...readings.map(({ atMs }) => atMs));
-  const age = agoText(Math.round((Date.now() - readMs) / 1000));
+  const age = agoText((Date.now() - readMs) / 1000);
   const again = `${here}${here.includes("?") ? "&" : "?"}read=again`;
   return html`<!doctype html>
 <html lang="en">

@@ -12,7 +12,7 @@ import {
 } from "../cloudflare/database.ts";
 import { readDetails } from "../keys/details.ts";
 import { messageOf } from "../lib/io.ts";
-import { readStatus } from "../status/read.ts";
+import { readStatus, requireOne } from "../status/read.ts";
 
 /** `atMs`: when it began (Unix time). */
 export type Reading<Value> = { atMs: number } & ({ value: Value } | { problem: string });
@@ -43,9 +43,7 @@ export class Readings {
 
   /** Throws if no database can be opened. */
   async requireOne(): Promise<void> {
-    await Promise.any([this.#open("keys"), this.#open("pets")]).catch(({ errors: [first] }) => {
-      throw first;
-    });
+    await requireOne([this.#open("keys"), this.#open("pets")]);
   }
 
   async close(): Promise<void> {

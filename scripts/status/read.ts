@@ -36,10 +36,15 @@ const GROWTH_DAYS = 30;
 /** Opens each database by itself: one that can't be opened must not hide the other. Throws if none can be opened. */
 export async function openEach(target: Target) {
   const opened = { keys: openDatabases(target, "keys"), pets: openDatabases(target, "pets") };
-  await Promise.any(Object.values(opened)).catch(({ errors: [first] }) => {
+  await requireOne(Object.values(opened));
+  return opened;
+}
+
+/** Throws if none of these databases could be opened. */
+export async function requireOne(opened: Promise<unknown>[]): Promise<void> {
+  await Promise.any(opened).catch(({ errors: [first] }) => {
     throw first;
   });
-  return opened;
 }
 
 export type Status = Awaited<ReturnType<typeof readStatus>>;

@@ -17,6 +17,7 @@ import { LARGEST_PLAN, smallestPlan } from "../keys/usage/demand.ts";
 import { formatDate } from "../lib/rfc3339.ts";
 import { DAY_MS } from "../limits/index.ts";
 import { readByName } from "./names.ts";
+import type { ListedKey } from "./records.ts";
 
 /** How long rows are kept. Longer: a larger table; shorter: no comparison with the same month of the last year. */
 export const USAGE_KEPT_DAYS = 400;
@@ -38,15 +39,6 @@ export interface Requests {
   busiest: Record<string, number | null>;
   lastAdmittedMs: number | null;
   lastRefusedMs: number | null;
-}
-
-interface UnusedKey {
-  id: string;
-  name: string;
-  ref: string | null;
-  note: string | null;
-  plan: string;
-  limits?: Limits | null | undefined;
 }
 
 /** What is known of a key: null if it does not exist. */
@@ -223,7 +215,8 @@ export async function listUsage(
 }
 
 /** A key without requests. */
-export function unusedKey({ id, name, ref, note, plan, limits = null }: UnusedKey): KeyUsage {
+export function unusedKey({ id, name, ref, note, plan, ...key }: ListedKey): KeyUsage {
+  const limits = key.limits ?? null;
   const none = forEachWindow(() => 0);
   const busiest = Object.fromEntries(SHORT_WINDOWS.map((window) => [window, null]));
   const requests = { admitted: 0, refusedBy: none, busiest, lastAdmittedMs: null, lastRefusedMs: null };

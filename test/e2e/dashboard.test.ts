@@ -77,9 +77,26 @@ async function use(
 }
 
 beforeAll(async () => {
-  const { keys, pets, close } = await createDatabases(LOCAL, "keys", "pets");
+  await fill(LOCAL, addKeys);
+  if (CHROMIUM !== undefined) browser = await openBrowser();
+});
+
+/** Local databases that do not exist yet, until the test ends. */
+async function newTarget() {
+  const { state: folder, remove: removeFolder } = await emptyState();
+  onTestFinished(removeFolder);
+  return { kind: "local", state: folder } as const;
+}
+
+/** Creates the databases of a target, and writes into that of the keys. */
+async function fill(target: Target, write: (keys: D1Database) => Promise<unknown>): Promise<void> {
+  const { keys, pets, close } = await createDatabases(target, "keys", "pets");
   await migrate(keys, "keys");
   await migrate(pets, "pets");
+  await write(keys).finally(close);
+}
+
+async function addKeys(keys: D1Database): Promise<void> {
   for (const name of HOSTILE) await addKey(keys, name, { note: name.slice(0, 200), ref: "cus_1" });
   const { id: busy } = await addKey(keys, "Busy & Co", { plan: "pro", ref: "cus_4711" });
   await use(keys, busy, 0, { admitted: 9_000, minute: 40, day: 0, busiest: 340 });
@@ -99,9 +116,7 @@ beforeAll(async () => {
   await rotateKey(keys, rotated, 0, operator());
   await use(keys, "key_0123456789Ab", 5, { admitted: 3, busiest: 3 });
   for (let index = 0; index < 100; index += 1) await addKey(keys, `k${index}`);
-  await close();
-  if (CHROMIUM !== undefined) browser = await openBrowser();
-});
+}
 
 afterAll(async () => {
   await browser?.close();
@@ -416,21 +431,12 @@ it("is as old as the oldest of its figures", async () => {
 });
 
 it("reads a database that has replaced another one", async () => {
-  const { state: replaced, remove } = await emptyState();
-  onTestFinished(remove);
-  const target: Target = { kind: "local", state: replaced };
-  const fill = async (name: string) => {
-    const { keys, pets, close } = await createDatabases(target, "keys", "pets");
-    await migrate(keys, "keys");
-    await migrate(pets, "pets");
-    await addKey(keys, name);
-    await close();
-  };
-  await fill("the first");
+  const target = await newTarget();
+  await fill(target, (keys) => addKey(keys, "the first"));
   const { textOf } = await dashboard(target);
   expect(await textOf("/")).toContain("the first");
-  await rm(replaced, { recursive: true });
-  await fill("the second");
+  await rm(target.state, { recursive: true });
+  await fill(target, (keys) => addKey(keys, "the second"));
   expect(await textOf("/?read=again")).toContain("the second");
 });
 
@@ -448,15 +454,9 @@ it("reads again when the browser reloads a page", async () => {
 
 describe("what can't be read is said in its place", () => {
   it("a damaged database of pets, beside the one of keys; and the next page tries again", async () => {
-    const { state: damaged, remove } = await emptyState();
-    onTestFinished(remove);
-    const target: Target = { kind: "local", state: damaged };
-    const { keys, pets, close } = await createDatabases(target, "keys", "pets");
-    await migrate(keys, "keys");
-    await migrate(pets, "pets");
-    await addKey(keys, "kept");
-    await close();
-    const file = databaseFile(damaged, "pets");
+    const target = await newTarget();
+    await fill(target, (keys) => addKey(keys, "kept"));
+    const file = databaseFile(target.state, "pets");
     const whole = await readFile(file);
     await truncate(file, 5_000);
     const { textOf } = await dashboard(target);
@@ -469,20 +469,16 @@ describe("what can't be read is said in its place", () => {
   });
 
   it("the usage of keys, if its table is lost; the service has the rest", async () => {
-    const { state: other, remove } = await emptyState();
-    onTestFinished(remove);
-    const target: Target = { kind: "local", state: other };
-    const { keys, pets, close } = await createDatabases(target, "keys", "pets");
-    await migrate(keys, "keys");
-    await migrate(pets, "pets");
-    const { id } = await addKey(keys, "kept");
-    await keys.prepare("DROP TABLE key_usage").run();
-    await close();
+    const target = await newTarget();
+    await fill(target, async (keys) => {
+      await addKey(keys, "kept");
+      await keys.prepare("DROP TABLE key_usage").run();
+    });
     const { textOf, get } = await dashboard(target);
     expect(await textOf("/")).toMatch(/The list of keys can't be shown: .*no such table: key_usage/);
     const csv = await get("/keys.csv");
     expect([csv.status, csv.headers.get("Content-Disposition")]).toEqual([500, null]);
-    expect(await textOf(`/keys/${id}`)).toMatch(/The key can't be shown/);
+    expect(await textOf(`/keys/${ids.kept}`)).toMatch(/The key can't be shown/);
     const text = await textOf("/service");
     expect(text).toMatch(/What was admitted and refused on each day can't be shown/);
     expect(text).toMatch(/its tables are lost: key_usage/);
