@@ -183,8 +183,7 @@ const FIGURES: Record<string, string> = {
     600_000, REVISIONS, 1_800_000, MAX_WAIT_MS, 1_000, 500,
     STALE_IF_ERROR_MS, MAX_AGE_MS, REQUESTS_PER_MINUTE`,
   "docs/migrations.md": "300_000, 30_000, KEY_MS",
-  "docs/deploying.md":
-    "300_000, 10_000, 300_000, 300_000, RETRY_PAUSE_MS, MAX_AGE_MS, 300_000, 300_000, 90_000",
+  "docs/deploying.md": "300_000, 10_000, RETRY_PAUSE_MS, 90_000",
   "docs/clients.md": "",
   "client/README.md": `
     RETENTION_MS, 5_000, MAX_USAGE_AGE_MS, DAYS_KEPT * DAY_MS, 500, 1_000, 2_000, 4_000, 8_000, RETENTION_MS, 10_000, 90_000, 60_000,
