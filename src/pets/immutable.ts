@@ -2,7 +2,7 @@
 //
 // Code relies on the rule where it imports this module, documents where they name it, and the guide where it promises that a walk returns
 // every pet that existed at its start. An operator's changes by hand, and a restore, break the rule on purpose: docs/operating.md
-// ("After the restore") says for how long that shows.
+// ("An earlier state") says for how long that shows.
 
 import type { OPERATIONS } from "../http/operations.ts";
 

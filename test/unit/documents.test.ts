@@ -169,13 +169,10 @@ const FIGURES: Record<string, string> = {
     BAN_GRACE_MS - MAX_WAIT_MS, REQUESTS_PER_MINUTE, KEY_MS, FRESH_MS, RETRY_PAUSE_MS, CALL_DEADLINE_MS, MAX_WAIT_MS,
     statements.DEADLINE_MS, MAX_BODY_MS, 5_000, 2_000, 2_000, 1_000, 300_000`,
   "docs/operating.md": `
-    KEY_MS, KEY_MS, 300_000, USAGE_EVERY_MS, BANS_COUNTED_DAYS * DAY_MS, details.SHOWN_DAYS * DAY_MS, KEY_MS,
-    MAX_GRACE_DAYS * DAY_MS, BANS_COUNTED_DAYS * DAY_MS, REQUESTS_PER_MINUTE, EXPIRING_DAYS * DAY_MS, KEY_MS,
-    usage.SHOWN_DAYS * DAY_MS, USAGE_KEPT_DAYS * DAY_MS, USAGE_EVERY_MS, EXPIRING_DAYS * DAY_MS, 7 * DAY_MS, GROWTH_DAYS * DAY_MS, USAGE_KEPT_DAYS * DAY_MS, 7 * DAY_MS, DAY_MS, GROWTH_DAYS * DAY_MS, 600_000, 30_000, 30 * DAY_MS, FRESH_MS, 600_000, 7_000, 18_000, 26 * 3_600_000, DAYS_KEPT * DAY_MS, 6 * DAY_MS, LEASE_MS, FAR_LEASE_MS, KEY_MS,
-    BAN_MS, BAN_GRACE_MS, MAX_WAIT_MS, BAN_GRACE_MS - MAX_WAIT_MS, BAN_PAUSE_MS, KEY_MS / 2, KEY_MS, usage.POLL_MS, USAGE_EVERY_MS, 600_000, 1_200_000, USAGE_KEPT_DAYS * DAY_MS,
-    RETRY_PAUSE_MS, CALL_DEADLINE_MS, MAX_WAIT_MS, statements.DEADLINE_MS, key-reader.DEADLINE_MS, STALE_IF_ERROR_MS,
-    FAILURE_PAUSE_MS, STALE_IF_ERROR_MS, MAX_AGE_MS, KEY_MS, MAX_SLOT_WAIT_MS, 600_000, RETENTION_MS,
-    ROW_RETENTION_MS - RETENTION_MS`,
+    KEY_MS, KEY_MS / 2, MAX_AGE_MS, STALE_IF_ERROR_MS, MAX_SLOT_WAIT_MS, FRESH_MS, REQUESTS_PER_MINUTE, USAGE_EVERY_MS,
+    USAGE_KEPT_DAYS * DAY_MS, details.SHOWN_DAYS * DAY_MS, BANS_COUNTED_DAYS * DAY_MS, EXPIRING_DAYS * DAY_MS, GROWTH_DAYS * DAY_MS,
+    BAN_MS, BAN_GRACE_MS, MAX_WAIT_MS, RETRY_PAUSE_MS, CALL_DEADLINE_MS, statements.DEADLINE_MS, key-reader.DEADLINE_MS,
+    300_000, 600_000, 1_200_000, 26 * 3_600_000`,
   "docs/security.md": `
     REQUESTS_PER_MINUTE, KEY_MS, MAX_BODY_MS, MAX_BODY_BYTES, MAX_BODY_MS, MAX_BODY_MS, KEY_MS / 2, KEY_MS, 950, 20`,
   "docs/guarantees.md": `
@@ -250,7 +247,6 @@ const PHRASES: Record<string, string[]> = {
     "More than {MAX_DECISIONS} batches are merged",
   ],
   "docs/operating.md": [
-    "pages of {PAGE_SIZE} keys",
     "the keys of the last {BATCH} lines",
     "stopped after {REQUESTS_PER_MINUTE} requests in a minute",
     "is {SPARE_IDS} above the highest",
@@ -258,13 +254,11 @@ const PHRASES: Record<string, string[]> = {
     `active, pro plan, ${limitsText(pro)}, never expires.`,
     `free plan, ${limitsText(free)}, since`,
     ...Object.values(MESSAGES.unauthorized).map((message) => `| \`${message.replace(/:.*/, ": …")}\` |`),
-    "each grant adds at most {LEASE_SHARE} of what is left",
     `(${IDS}, digits`,
     RENEWAL,
-    "more than {MAX_DECISIONS} failed calls",
     "`Retry-After: {RETRY_AFTER_SECONDS}`",
     "`Retry-After: {FULL_RETRY_AFTER_SECONDS}`",
-    `runs every ${CRON} minutes`,
+    `Every ${CRON} minutes the cron trigger`,
     "at most {STEPS_PER_RUN * ROWS_PER_STEP} rows a run",
   ],
   "docs/security.md": [
