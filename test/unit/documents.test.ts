@@ -179,7 +179,7 @@ const FIGURES: Record<string, string> = {
     600_000, LEASE_MS, FAR_LEASE_MS, 300_000, RELEASE_MS, MAX_AGE_MS, MAX_WAIT_MS, LEASE_MS, FAR_LEASE_MS, CALL_DEADLINE_MS, MAX_WAIT_MS, 2_500, 5, 3, RETENTION_MS, KEY_MS, USAGE_EVERY_MS,
     600_000, REVISIONS, 1_800_000, MAX_WAIT_MS, 1_000, 500,
     STALE_IF_ERROR_MS, MAX_AGE_MS, REQUESTS_PER_MINUTE`,
-  "docs/migrations.md": "300_000, 30_000, KEY_MS",
+  "docs/migrations.md": "300_000, 30_000",
   "docs/deploying.md": "300_000, 10_000, RETRY_PAUSE_MS, 90_000",
   "docs/clients.md": "",
   "client/README.md": `
