@@ -18,7 +18,7 @@ interface Decision {
   endMs: number;
 }
 
-/** The most that is reserved and leased, as a share of the limit (docs/operating.md, Leases and crashes). */
+/** The most that is reserved and leased, as a share of the limit. */
 const MAX_LOST_SHARE = 0.3;
 
 export class Ledger {
