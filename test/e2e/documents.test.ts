@@ -38,7 +38,7 @@ it.each(THREATS)("%s: names tests that exist", (_threat, _defence, tests = "") =
 });
 
 const TOP_LEVEL = ["README.md", "DESIGN.md", "SECURITY.md", "CHANGELOG.md", "CONTRIBUTING.md"];
-const DOCUMENTS = [...TOP_LEVEL, ...globSync("{client,docs}/*.md")];
+const DOCUMENTS = [...TOP_LEVEL, ...globSync("{client/*,docs/**/*,src/limits/*}.md")];
 
 const WORKFLOWS = globSync(".github/workflows/*.yml");
 

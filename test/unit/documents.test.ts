@@ -155,19 +155,13 @@ const FIGURE = new RegExp(`(?<![\\w.:])(\\d[\\d.,]*)[ -](${Object.keys(UNITS).jo
  * examples, limits of others and measured values.
  */
 const FIGURES: Record<string, string> = {
-  "README.md": "19_000",
+  "README.md": "KEY_MS, BAN_MS, 10_000",
   "SECURITY.md": "KEY_MS",
-  // The example of leases, and what the simulation shows, have figures of their own.
+  // The example of leases has figures of its own.
   "DESIGN.md": `
-    MAX_USAGE_AGE_MS, page-cache.MAX_BYTES, FRESH_MS, MAX_USAGE_AGE_MS, MAX_AGE_MS, REFRESH_MS, MAX_AGE_MS, REFRESH_MS,
-    STALE_IF_ERROR_MS, KEY_MS, KEY_MS, MAX_AGE_MS, KEY_MS, KEY_MS, REFRESH_MS, REREAD_MS, REQUESTS_PER_MINUTE, MAX_SLOT_WAIT_MS,
-    STALE_IF_ERROR_MS, MAX_AGE_MS, FAILURE_PAUSE_MS, KEY_MS, KEY_MS, KEY_MS, key-reader.DEADLINE_MS, CALL_DEADLINE_MS,
-    MAX_WAIT_MS, RETENTION_MS, ROW_RETENTION_MS - RETENTION_MS, RATE_MS, FIRST_LEASE_MS, LEASE_MS, MIN_LEASE_MS, FAR_LEASE_MS, MAX_UNATTENDED_MS, 10, 40,
-    FIRST_LEASE_MS, 1_000, LEASE_MS, 800, MAX_WAIT_MS, MAX_WAIT_MS, MAX_WAIT_MS, UNDECIDED_PAUSE_MS, UNDECIDED_PAUSE_MS, RELEASE_MS, LEASE_MS, FAR_LEASE_MS, MAX_WAIT_MS,
-    MAX_WAIT_MS - MIN_CALL_MS, DAYS_KEPT * DAY_MS, SETTLE_MS, reservation.BUSY_MS,
-    KEPT_UNUSED_MS, USAGE_EVERY_MS, USAGE_KEPT_DAYS * DAY_MS, BAN_GRACE_MS, MAX_WAIT_MS,
-    BAN_GRACE_MS - MAX_WAIT_MS, REQUESTS_PER_MINUTE, KEY_MS, FRESH_MS, RETRY_PAUSE_MS, CALL_DEADLINE_MS, MAX_WAIT_MS,
-    statements.DEADLINE_MS, MAX_BODY_MS, 5_000, 2_000, 2_000, 1_000, 300_000`,
+    MAX_USAGE_AGE_MS, page-cache.MAX_BYTES, FRESH_MS, MAX_AGE_MS, REFRESH_MS, STALE_IF_ERROR_MS, KEY_MS, REREAD_MS, REQUESTS_PER_MINUTE,
+    RATE_MS, FIRST_LEASE_MS, LEASE_MS, MIN_LEASE_MS, FAR_LEASE_MS, 10, 40, 1_000, 800, UNDECIDED_PAUSE_MS, RELEASE_MS, MAX_WAIT_MS,
+    USAGE_EVERY_MS, BAN_GRACE_MS, BAN_GRACE_MS - MAX_WAIT_MS, key-reader.DEADLINE_MS, CALL_DEADLINE_MS, RETRY_PAUSE_MS, MAX_BODY_MS`,
   "docs/operating.md": `
     KEY_MS, KEY_MS / 2, MAX_AGE_MS, STALE_IF_ERROR_MS, MAX_SLOT_WAIT_MS, FRESH_MS, REQUESTS_PER_MINUTE, USAGE_EVERY_MS,
     USAGE_KEPT_DAYS * DAY_MS, details.SHOWN_DAYS * DAY_MS, BANS_COUNTED_DAYS * DAY_MS, EXPIRING_DAYS * DAY_MS, GROWTH_DAYS * DAY_MS,
@@ -175,9 +169,8 @@ const FIGURES: Record<string, string> = {
     300_000, 600_000, 1_200_000, 26 * 3_600_000`,
   "docs/security.md": "REQUESTS_PER_MINUTE, KEY_MS, KEY_MS / 2, MAX_BODY_MS, MAX_BODY_BYTES",
   "docs/guarantees.md": `
-    600_000, LEASE_MS, FAR_LEASE_MS, 300_000, RELEASE_MS, MAX_AGE_MS, MAX_WAIT_MS, LEASE_MS, FAR_LEASE_MS, CALL_DEADLINE_MS, MAX_WAIT_MS, 2_500, 5, 3, RETENTION_MS, KEY_MS, USAGE_EVERY_MS,
-    600_000, REVISIONS, 1_800_000, MAX_WAIT_MS, 1_000, 500,
-    STALE_IF_ERROR_MS, MAX_AGE_MS, REQUESTS_PER_MINUTE`,
+    600_000, LEASE_MS, FAR_LEASE_MS, 300_000, RELEASE_MS, MAX_AGE_MS, MAX_WAIT_MS, CALL_DEADLINE_MS, 5, 3, REQUESTS_PER_MINUTE, RETENTION_MS, KEY_MS, REVISIONS,
+    1_800_000, 1_000, 500, STALE_IF_ERROR_MS`,
   "docs/migrations.md": "300_000, 30_000",
   "docs/deploying.md": "300_000, 10_000, RETRY_PAUSE_MS, 90_000",
   "docs/clients.md": "",
@@ -225,23 +218,18 @@ const PHRASES: Record<string, string[]> = {
     fillGuide("removed on {{removedAt}}"),
     "`name` (1 to {MAX_NAME_CODE_POINTS} characters)",
     "(1 to {MAX_KEY_LENGTH} visible ASCII characters)",
-    `has ${IDS}`,
-    `limit of ${free.minute} requests per minute`,
     `RateLimit-Policy: ${WINDOW_NAMES.map((name) => `"${name}";q=${free[name]};w=${WINDOWS[name]}`).join(", ")}`,
   ],
   "DESIGN.md": [
     "isolate memory, {MAX_KEYS} keys",
-    "within {TIME_SHARE} of the time",
-    "less than {LAST_SHARE} of the minute's limit",
-    "While {FAR} times the recent requests of all isolates are left",
-    "an isolate needs {FAR_MIN_RECENT} recent requests",
+    "(less than {LAST_SHARE} is left)",
+    "({FAR} times the recent requests are left)",
+    "from {FAR_MIN_RECENT} recent requests on",
     "at most {LEASE_SHARE} of what is left",
-    "takes one of the {REQUESTS_PER_MINUTE}",
+    "sent {REQUESTS_PER_MINUTE} unknown secrets in a minute",
     "at most {MAX_CALLS} calls a second",
     `a Free key (${free.minute} a minute)`,
-    "after {REVALIDATE_MS / 1000} of their",
     "admits {UNKNOWN_SHARE}, or one request",
-    "More than {MAX_DECISIONS} batches are merged",
   ],
   "docs/operating.md": [
     "the keys of the last {BATCH} lines",
