@@ -41,7 +41,7 @@ const CASES: Record<string, Case> = {
   bytes: ["bytes of a pet, an idempotency record and a key in D1", measureBytes],
   ladder: [
     "five designs of a rate limiter on virtual time; writes docs/limits.md and its chart",
-    async () => (await import("./ladder/in-node.ts")).measureLadder(),
+    async () => (await import("./simulation/in-node.ts")).measureLadder(),
   ],
   geo: [
     "latency and cost in six simulated regions",

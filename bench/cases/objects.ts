@@ -2,12 +2,12 @@
 // rate, without a limit or with one that they use up and go on. The Worker of the simulation counts; here nothing is far away.
 
 import { setTimeout as wait } from "node:timers/promises";
-import { COUNTS_PATH, type Counts, HOMES_PATH } from "../geo/counts.ts";
 import type { IsolateCounts } from "../geo/latency.ts";
 import { PETSTORE } from "../measure/implementations.ts";
 import { load, verify } from "../measure/load.ts";
 import { progress, type Table, verdict, whole } from "../measure/report.ts";
 import { startWorkers, type WorkerSource } from "../measure/workerd.ts";
+import { COUNTS_PATH, type Counts, HOMES_PATH } from "../simulation/counts.ts";
 import { addTablesAndPets, type Key, NO_LIMIT, newKeyWithId } from "./pets.ts";
 
 const WORKER = {

@@ -2,8 +2,8 @@
 
 import { HEADER } from "../../src/http/header-names.ts";
 import { PREFERENCE } from "../../src/http/server-timing.ts";
-import { type Provenance, provenanceOf } from "./hops.ts";
-import { REGIONS } from "./regions.ts";
+import { type Provenance, provenanceOf } from "../simulation/hops.ts";
+import { REGIONS } from "../simulation/regions.ts";
 import { CRAWLED_PAGE, CRAWLED_PAGES, generator, PAGE, type Task } from "./workload.ts";
 
 /** What a request is for. A writer reads the last page after a creation. */

@@ -13,9 +13,9 @@ import { DECIDED_BY } from "../../src/limits/windows.ts";
 import { PETS } from "../measure/implementations.ts";
 import { progress, type Table } from "../measure/report.ts";
 import { mean, percentile } from "../measure/statistics.ts";
+import { type Counts, dollarsPerMillion, OPERATIONS, sum } from "../simulation/counts.ts";
+import { REGIONS } from "../simulation/regions.ts";
 import { PURPOSES, type Purpose, type Sample } from "./clients.ts";
-import { type Counts, dollarsPerMillion, OPERATIONS, sum } from "./counts.ts";
-import { REGIONS } from "./regions.ts";
 import { GEO_IMPLEMENTATIONS, type GeoRun, simulate } from "./run.ts";
 import { drawWorkload } from "./workload.ts";
 

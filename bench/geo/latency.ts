@@ -5,8 +5,8 @@
 // use a replica more often, so an implementation is disadvantaged if it uses other sessions.
 
 import { interceptCalls } from "../measure/object-calls.ts";
-import { type Counts, NO_COUNTS } from "./counts.ts";
-import type { RoundTrips } from "./regions.ts";
+import { type Counts, NO_COUNTS } from "../simulation/counts.ts";
+import type { RoundTrips } from "../simulation/regions.ts";
 
 /** The region of each key's objects, by the key's id. */
 export const homes: Record<string, number> = {};

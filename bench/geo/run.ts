@@ -12,10 +12,10 @@ import type { NewKey } from "../../src/operators/changes.ts";
 import { addTablesAndPets, pagePath } from "../cases/pets.ts";
 import { BASELINE, PETS, PETSTORE } from "../measure/implementations.ts";
 import { type RunningWorker, startWorkers, type WorkerSource } from "../measure/workerd.ts";
+import { COUNTS_PATH, type Counts, HOMES_PATH } from "../simulation/counts.ts";
+import { REGIONS, type RoundTrips } from "../simulation/regions.ts";
 import { Clients, type Pagination, type Sample } from "./clients.ts";
-import { COUNTS_PATH, type Counts, HOMES_PATH } from "./counts.ts";
 import type { IsolateCounts } from "./latency.ts";
-import { REGIONS, type RoundTrips } from "./regions.ts";
 import { homesOf, LIMITS, type Task } from "./workload.ts";
 
 const LAG_MS = 1_000;

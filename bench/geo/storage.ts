@@ -1,7 +1,7 @@
 // Counts the rows that objects read and write. The runtime accepts only its own storage object, so this patches the methods of
 // the storage, for all objects of the isolate.
 
-import type { Counts } from "./counts.ts";
+import type { Counts } from "../simulation/counts.ts";
 import { countsOf, keyIdOf } from "./latency.ts";
 
 /** The key of each object, by the objects that its storage consists of. */

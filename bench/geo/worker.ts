@@ -1,9 +1,9 @@
 // Runs an unchanged Worker with delayed bindings.
 
 import { withEnv } from "cloudflare:workers";
-import { COUNTS_PATH, HOMES_PATH } from "./counts.ts";
+import { COUNTS_PATH, HOMES_PATH } from "../simulation/counts.ts";
+import type { RoundTrips } from "../simulation/regions.ts";
 import { delayedDatabase, delayedObjects, homes, isolateCounts } from "./latency.ts";
-import type { RoundTrips } from "./regions.ts";
 
 export interface GeoEnv {
   ROUND_TRIPS: RoundTrips;

@@ -2,15 +2,15 @@
 
 import { readFileSync } from "node:fs";
 import { expect, it } from "vitest";
-import { binding } from "../../bench/ladder/binding.ts";
-import { climb, FAULTY } from "../../bench/ladder/climb.ts";
-import { HEAD, markdown, SEEDS, SHOWN, SHOWN_COLUMNS, variants } from "../../bench/ladder/ladder.ts";
-import type { Limiter } from "../../bench/ladder/limiter.ts";
-import { memoryObject, storedObject } from "../../bench/ladder/object.ts";
-import { petstore } from "../../bench/ladder/petstore.ts";
-import { run } from "../../bench/ladder/run.ts";
-import { syncedCounters } from "../../bench/ladder/synced-counters.ts";
-import { windowRules } from "../../bench/ladder/window-rules.ts";
+import { binding } from "../../bench/simulation/binding.ts";
+import { climb, FAULTY } from "../../bench/simulation/climb.ts";
+import { HEAD, markdown, SEEDS, SHOWN, SHOWN_COLUMNS, variants } from "../../bench/simulation/ladder.ts";
+import type { Limiter } from "../../bench/simulation/limiter.ts";
+import { memoryObject, storedObject } from "../../bench/simulation/object.ts";
+import { petstore } from "../../bench/simulation/petstore.ts";
+import { run } from "../../bench/simulation/run.ts";
+import { syncedCounters } from "../../bench/simulation/synced-counters.ts";
+import { windowRules } from "../../bench/simulation/window-rules.ts";
 import { Random } from "./random.ts";
 
 const SETTING = { limit: 100, isolates: 12, lostShare: 0 };

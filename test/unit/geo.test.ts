@@ -1,10 +1,10 @@
 // The arithmetic of npm run bench -- geo.
 
 import { expect, it } from "vitest";
-import { dollarsPerMillion, NO_COUNTS, sum } from "../../bench/geo/counts.ts";
-import { provenanceOf } from "../../bench/geo/hops.ts";
-import { REGIONS } from "../../bench/geo/regions.ts";
 import { mean, percentile } from "../../bench/measure/statistics.ts";
+import { dollarsPerMillion, NO_COUNTS, sum } from "../../bench/simulation/counts.ts";
+import { provenanceOf } from "../../bench/simulation/hops.ts";
+import { REGIONS } from "../../bench/simulation/regions.ts";
 
 it("a percentile is the nearest rank, in any order", () => {
   const values = Array.from({ length: 100 }, (_, index) => 100 - index);

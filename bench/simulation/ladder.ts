@@ -3,7 +3,6 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { readFile, writeFile } from "node:fs/promises";
 import { PLAN_LIMITS } from "../../src/keys/plans.ts";
-import type { Counts } from "../geo/counts.ts";
 import { progress, type Table } from "../measure/report.ts";
 import { binding } from "./binding.ts";
 import { drawChart } from "./chart.ts";
@@ -21,6 +20,7 @@ import {
   type Rung,
   waitMs,
 } from "./climb.ts";
+import type { Counts } from "./counts.ts";
 import type { NewLimiter } from "./limiter.ts";
 import { type Fault, TRAFFICS } from "./run.ts";
 import { syncedCounters } from "./synced-counters.ts";
@@ -97,10 +97,10 @@ export const SHOWN_COLUMNS: ShownColumn[] = [
 
 /** What each design consists of; for this service with the record of the key, bans and usage. A folder has files only. */
 const SOURCES: Record<Design, string[]> = {
-  binding: ["bench/ladder/binding.ts"],
-  "object in memory": ["bench/ladder/object.ts"],
-  "counters, 5 s": ["bench/ladder/synced-counters.ts"],
-  "stored object": ["bench/ladder/object.ts"],
+  binding: ["bench/simulation/binding.ts"],
+  "object in memory": ["bench/simulation/object.ts"],
+  "counters, 5 s": ["bench/simulation/synced-counters.ts"],
+  "stored object": ["bench/simulation/object.ts"],
   petstore: ["src/limits/"],
 };
 

@@ -8,7 +8,7 @@
 
 import { startOfWindowMs } from "../../src/limits/windows.ts";
 import { Timeline } from "../../test/simulation/timeline.ts";
-import { NO_COUNTS } from "../geo/counts.ts";
+import { NO_COUNTS } from "./counts.ts";
 import { type Limiter, type Setting, START_MS } from "./limiter.ts";
 import { IDLE_MS, Network } from "./network.ts";
 

@@ -3,7 +3,7 @@
 
 import type { Random } from "../../test/simulation/random.ts";
 import type { Timeline } from "../../test/simulation/timeline.ts";
-import { REGIONS } from "../geo/regions.ts";
+import { REGIONS } from "./regions.ts";
 
 const LOCATIONS = REGIONS.length;
 /** Eastern North America. */

@@ -3,7 +3,7 @@
 
 import { shortest } from "../../src/limits/windows.ts";
 import { type Isolate, World } from "../../test/simulation/world.ts";
-import { NO_COUNTS } from "../geo/counts.ts";
+import { NO_COUNTS } from "./counts.ts";
 import { type Limiter, type Setting, START_MS } from "./limiter.ts";
 import { Network, TO_PRIMARY_MS } from "./network.ts";
 

@@ -2,7 +2,7 @@
 
 import type { Random } from "../../test/simulation/random.ts";
 import type { Timeline } from "../../test/simulation/timeline.ts";
-import type { Counts } from "../geo/counts.ts";
+import type { Counts } from "./counts.ts";
 
 /** When each run begins (Unix time): at the start of a UTC minute. */
 export const START_MS = Date.UTC(2026, 10, 26, 12, 0);

@@ -1,7 +1,7 @@
 // One key's clients, and what they get from a limiter: the same requests at the same times through the same isolates for each of them.
 
 import { Random } from "../../test/simulation/random.ts";
-import { type Counts, NO_COUNTS, OPERATIONS } from "../geo/counts.ts";
+import { type Counts, NO_COUNTS, OPERATIONS } from "./counts.ts";
 import type { NewLimiter } from "./limiter.ts";
 
 export const TRAFFICS = ["even", "bursty"] as const;

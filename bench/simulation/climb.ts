@@ -1,10 +1,10 @@
 // Runs the designs of a rate limiter with the same clients, network and faults, on virtual time.
 
 import { PLAN_LIMITS } from "../../src/keys/plans.ts";
-import { dollarsPerMillion } from "../geo/counts.ts";
 import { progress } from "../measure/report.ts";
 import { percentile } from "../measure/statistics.ts";
 import { binding } from "./binding.ts";
+import { dollarsPerMillion } from "./counts.ts";
 import type { NewLimiter } from "./limiter.ts";
 import { memoryObject, storedObject } from "./object.ts";
 import { petstore } from "./petstore.ts";
