@@ -10,9 +10,7 @@ import { measureBundle } from "./cases/bundle.ts";
 import { measureBytes } from "./cases/bytes.ts";
 import { measureDepth } from "./cases/depth.ts";
 import { LOAD_CASES } from "./cases/http.ts";
-import { measureObjects } from "./cases/objects.ts";
 import { measureScale } from "./cases/scale.ts";
-import { measureGeo } from "./geo/geo.ts";
 import { progress, type Table, tableText } from "./measure/report.ts";
 import { measureCase } from "./measure/rounds.ts";
 
@@ -34,20 +32,26 @@ const UNDER_LOAD = Object.entries(LOAD_CASES).map(([name, each]): [string, Case]
 const CASES: Record<string, Case> = {
   ...Object.fromEntries(UNDER_LOAD),
   depth: ["time for a page far into a large table", measureDepth],
-  objects: ["calls and rows of a key's object, with and without a limit", measureObjects],
   scale: ["processor time by keys in use, and by pages that an isolate has read", measureScale],
   bodies: ["processor time for the worst bodies of a creation", measureBodies],
   bundle: ["size of the deployed Worker", measureBundle],
   bytes: ["bytes of a pet, an idempotency record and a key in D1", measureBytes],
+  objects: [
+    "calls and rows of a key's object on virtual time, with and without a limit",
+    async () => (await simulations()).measureObjects(),
+  ],
   ladder: [
     "five designs of a rate limiter on virtual time; writes docs/limits.md and its chart",
-    async () => (await import("./simulation/in-node.ts")).measureLadder(),
+    async () => (await simulations()).measureLadder(),
   ],
   geo: [
-    "latency and cost in six simulated regions",
-    ({ isolates, seconds = 75 }) => measureGeo(isolates, seconds),
+    "latency and cost in six regions on virtual time",
+    async ({ isolates, seconds = 75 }) => (await simulations()).measureGeo(isolates, seconds),
   ],
 };
+
+/** They take a moment to load. */
+const simulations = () => import("./simulation/in-node.ts");
 
 class UsageError extends Error {}
 

@@ -1,10 +1,13 @@
-// Loads the ladder, whose simulation runs code of Workers, in Node.
+// Loads the simulations, which run code of Workers, in Node.
 
 import { registerHooks } from "node:module";
 
 const RUNTIME = new URL("../../test/support/cloudflare-workers.ts", import.meta.url).href;
 registerHooks({
-  resolve: (name, context, next) => next(name === "cloudflare:workers" ? RUNTIME : name, context),
+  resolve: (name, context, next) =>
+    name === "cloudflare:workers" ? { url: RUNTIME, shortCircuit: true } : next(name, context),
 });
 
 export const { measureLadder } = await import("./ladder.ts");
+export const { measureGeo } = await import("./geo.ts");
+export const { measureObjects } = await import("./objects.ts");

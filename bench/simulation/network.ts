@@ -7,7 +7,7 @@ import { REGIONS } from "./regions.ts";
 
 const LOCATIONS = REGIONS.length;
 /** Eastern North America. */
-const HOME = 1;
+export const HOME = 1;
 /** From the object, and back. */
 export const TO_PRIMARY_MS = REGIONS[HOME]?.toPrimaryMs ?? Number.NaN;
 /** A trip takes up to so much longer. */
