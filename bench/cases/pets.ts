@@ -2,10 +2,7 @@
 
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { DatabaseSync } from "node:sqlite";
 import { forEachWindow } from "../../src/keys/plans.ts";
-import { newKeyId, newSecret } from "../../src/keys/secret.ts";
-import { sha256 } from "../../src/lib/sha256.ts";
 import { MAX_LIMIT } from "../../src/limits/windows.ts";
 import { createKey, createKeys } from "../../src/operators/admin.ts";
 import type { NewKey } from "../../src/operators/changes.ts";
@@ -29,10 +26,6 @@ const INSERT_PETS = `
   WITH RECURSIVE numbers (n) AS (SELECT CAST(?1 AS INTEGER) UNION ALL SELECT n + 1 FROM numbers WHERE n < CAST(?2 AS INTEGER))
   SELECT printf('Pet %07d', n), 1 + n % 50, CASE n % 4 WHEN 0 THEN 'available' WHEN 1 THEN 'pending' WHEN 2 THEN 'sold' END
   FROM numbers`;
-
-const INSERT_KEY = `
-  INSERT INTO keys (id, name, plan, limits, hash, last_four, created_at_ms)
-  VALUES (?1, 'bench', 'enterprise', ?2, unhex(?3), ?4, 1)`;
 
 const OPERATOR = { by: "bench", nowMs: Date.now() };
 
@@ -84,19 +77,6 @@ export async function newKeys(keys: D1Database, count: number): Promise<Key[]> {
 
 function keyWith(limit: number): NewKey {
   return { name: "bench", plan: "enterprise", limits: forEachWindow(() => limit), expiresAtMs: null };
-}
-
-/** Like fillD1, for a database in this process. */
-export async function fillSqlite(database: DatabaseSync, pets: number): Promise<string> {
-  for (const folder of ["pets", "keys"] as const)
-    for (const sql of await migrations(folder)) database.exec(sql);
-  database.exec(INDEX_KEYS);
-  database.prepare(INSERT_PETS).run(1, pets);
-  const id = newKeyId();
-  const secret = newSecret(id);
-  const limits = JSON.stringify(keyWith(NO_LIMIT).limits);
-  database.prepare(INSERT_KEY).run(id, limits, sha256(secret), secret.slice(-4));
-  return secret;
 }
 
 async function migrations(database: keyof Databases): Promise<string[]> {

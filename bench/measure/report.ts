@@ -1,4 +1,4 @@
-// Output for people: progress on standard error, tables, and verdicts on targets.
+// Output for people: progress on standard error, and tables.
 
 import { median, percentile } from "./statistics.ts";
 
@@ -24,19 +24,11 @@ export function tableText({ title, columns, rows }: Table): string {
   return `${title}\n  ${lines.map((line) => line.map(padded).join("  ").trimEnd()).join("\n  ")}\n`;
 }
 
-/** The text of a value with its target, such as `1.04 (at most 1.2: met)`. A missed target makes the bench fail. */
-export function verdict(value: number, most: number, text: string): string {
-  const isMet = value <= most;
-  if (!isMet) process.exitCode = 1;
-  return `${text} (at most ${most}: ${isMet ? "met" : "missed"})`;
-}
-
-/** The median of ratios with their quartiles, such as `1.04 [0.98 to 1.10]`, judged if there is a target. */
-export function ratioText(ratios: readonly number[], most?: number): string {
+/** The median of ratios with their quartiles, such as `1.04 [0.98 to 1.10]`. */
+export function ratioText(ratios: readonly number[]): string {
   const middle = median(ratios);
   const text = (value: number) => value.toFixed(middle < 0.1 ? 4 : 2);
-  const spread = `${text(middle)} [${text(percentile(ratios, 0.25))} to ${text(percentile(ratios, 0.75))}]`;
-  return most === undefined ? spread : verdict(middle, most, spread);
+  return `${text(middle)} [${text(percentile(ratios, 0.25))} to ${text(percentile(ratios, 0.75))}]`;
 }
 
 /** A number rounded to an integer, with thousands separators. */

@@ -1,10 +1,4 @@
-// What the simulation asks its Workers, and the operations that Cloudflare charges for, with their prices.
-
-/** The path that returns the isolate's counts. */
-export const COUNTS_PATH = "/geo/counts";
-
-/** The path that takes the region of each key's object, by the key's id. They are in no binding, because keys get ids later. */
-export const HOMES_PATH = "/geo/homes";
+// The operations that Cloudflare charges for, with their prices.
 
 /** Billed operations. Rows of the database and of the objects are added up, because they cost the same. */
 export interface Counts {
@@ -19,19 +13,11 @@ export const NO_COUNTS: Counts = { workerRequests: 0, objectRequests: 0, rowsWri
 /**
  * Dollars per million, beyond what a subscription includes, from Cloudflare's pricing pages of Workers, Durable Objects and D1,
  * November 2026. Not included: CPU time ($0.02 per million milliseconds) and the duration of objects, because neither can be
- * measured when everything runs in one process.
+ * measured here.
  */
 const PRICES: Counts = { workerRequests: 0.3, objectRequests: 0.15, rowsWritten: 1, rowsRead: 0.001 };
 
 export const OPERATIONS = Object.keys(PRICES) as (keyof Counts)[];
-
-export function sum(all: readonly Counts[]): Counts {
-  const total = { ...NO_COUNTS };
-  for (const each of all) {
-    for (const operation of OPERATIONS) total[operation] += each[operation];
-  }
-  return total;
-}
 
 /** The cost of a million requests in dollars, given the counts of as many requests as `workerRequests` says. */
 export function dollarsPerMillion(counts: Counts): number {
