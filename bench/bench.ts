@@ -68,7 +68,7 @@ async function run(args: string[]): Promise<void> {
     options: {
       rounds: { type: "string", default: "15" },
       seconds: { type: "string" },
-      isolates: { type: "string", default: "1,4,16" },
+      isolates: { type: "string", default: "1,8" },
     },
   });
   const options = {
@@ -99,5 +99,5 @@ ${lines.join("\n")}
 
   --rounds 15       of a case under load, with new processes in each
   --seconds 5       of a round for each implementation; by default 75 in geo
-  --isolates 1,4,16 in each region of geo`;
+  --isolates 1,8    in each region of geo`;
 }

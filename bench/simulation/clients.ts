@@ -103,7 +103,7 @@ export async function sendAll(service: Service, seconds: number): Promise<Sample
     if (response.status !== expected) throw new Error(`${pathname} got ${response.status}: ${text}`);
     const timing = response.headers.get(HEADER.serverTiming);
     // Without the header, each call waits for the one before.
-    const provenance = timing === null ? { hops: place.calls, by: undefined } : provenanceOf(timing, 1);
+    const provenance = timing === null ? { hops: place.calls, by: undefined } : provenanceOf(timing);
     samples.push({ purpose, region, ms: time.nowMs - sentMs, ...provenance });
     return text;
   };

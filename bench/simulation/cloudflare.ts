@@ -15,7 +15,7 @@ import { IDLE_MS } from "./network.ts";
 import { REGIONS } from "./regions.ts";
 
 /** Where code runs: an index of a region. `calls`: those of a request so far, or of an object. */
-export interface Place {
+interface Place {
   region: number;
   calls: number;
 }

@@ -41,7 +41,7 @@ const IMPLEMENTATIONS: Record<"petstore" | "baseline", Implementation> = {
 };
 
 /** A run, which is a column of each table. */
-export interface Run {
+interface Run {
   title: string;
   samples: Sample[];
   counts: Counts;

@@ -8,14 +8,14 @@ export interface Provenance {
 
 /**
  * The longest chain of hops that don't overlap, and how the request was decided. A hop that read a record first is two. Before its first hop,
- * or without one, a request has waited for a hop of another request if that took as long as the shortest round trip.
+ * or without one, a request has waited for a hop of another request if that took any time: code takes none.
  */
-export function provenanceOf(serverTiming: string, roundTripMs: number): Provenance {
+export function provenanceOf(serverTiming: string): Provenance {
   const metrics = serverTiming.split(", ").map((metric) => {
     const [name = "", ...parameters] = metric.split(";");
     return { name, ...Object.fromEntries(parameters.map((each) => each.split("="))) };
   });
-  const waitedAfter = (ms: unknown) => (Number(ms) >= roundTripMs ? 1 : 0);
+  const waitedAfter = (ms: unknown) => (Number(ms) > 0 ? 1 : 0);
   const hops: { endMs: number; depth: number }[] = [];
   for (const { name, start, dur } of metrics) {
     const last = hops.at(-1);

@@ -1,5 +1,5 @@
-// The network of the ladder, in virtual time: isolates in the six locations of the geo bench, and one object that all of them call. It is
-// in the region in which the geo bench has the primary of the database.
+// The network of the ladder, in virtual time: isolates in the six regions, and one object that all of them call. It is in the region of the
+// primary of the database.
 
 import type { Random } from "../../test/simulation/random.ts";
 import type { Timeline } from "../../test/simulation/timeline.ts";
@@ -7,7 +7,7 @@ import { REGIONS } from "./regions.ts";
 
 const LOCATIONS = REGIONS.length;
 /** Eastern North America. */
-export const HOME = 1;
+const HOME = 1;
 /** From the object, and back. */
 export const TO_PRIMARY_MS = REGIONS[HOME]?.toPrimaryMs ?? Number.NaN;
 /** A trip takes up to so much longer. */
