@@ -1,7 +1,7 @@
 // Draws the ladder as an SVG: a row for each figure, a column for each kind of traffic, a line for each design by the number of isolates. One
 // plan and large letters, because a telephone shows the chart 360 pixels wide.
 
-import { above, DESIGNS, type Design, dollars, ISOLATES, type Loads, type Rung, waitMs } from "./climb.ts";
+import { type Design, ISOLATES } from "./climb.ts";
 import { TRAFFICS } from "./run.ts";
 
 const PANEL = { width: 176, height: 130, gapX: 30, gapY: 62, left: 58, top: 122 };
@@ -13,7 +13,7 @@ interface Measure {
   max: number;
   ticks: number[];
   isLogarithmic?: boolean;
-  of: (loads: Loads) => number;
+  column: string;
 }
 
 const MEASURES: Measure[] = [
@@ -21,32 +21,33 @@ const MEASURES: Measure[] = [
     title: "Admitted above the limit, % (sent: 3 × the limit)",
     max: 210,
     ticks: [0, 50, 100, 150, 200],
-    of: above,
+    column: "above_percent",
   },
   {
     title: "Wait for a decision, p99 in ms (sent: the limit)",
     max: 1_000,
     ticks: [1, 10, 100, 1_000],
     isLogarithmic: true,
-    of: ({ full }) => waitMs(full, 99),
+    column: "p99_wait_ms_at_limit",
   },
   {
     title: "$ a million requests (sent: half of the limit)",
     max: 1.5,
     ticks: [0, 0.5, 1, 1.5],
-    of: ({ half }) => dollars(half),
+    column: "dollars_per_million",
   },
 ];
 const HEIGHT = PANEL.top + MEASURES.length * (PANEL.height + PANEL.gapY) - 8;
 
 /** The later one is drawn above the others, and is thinner, so equal lines show as stripes. */
-const CLASSES: Record<Design, string> = {
+const CLASSES = {
   binding: "a",
   "object in memory": "b",
-  "counters, 5 s": "c",
+  "synced counters": "c",
   "stored object": "e",
   petstore: "d",
-};
+} satisfies Partial<Record<Design, string>>;
+const SHOWN = Object.entries(CLASSES);
 const WIDTHS = { a: 8, b: 6, c: 4.5, e: 3.2, d: 2 } as Record<string, number>;
 
 const STYLE = `
@@ -60,13 +61,19 @@ const STYLE = `
     text { fill: #f0f6fc } .grid { stroke: #3d444d } .page { fill: #0d1117 } .d { --color: #3fd08d }
   }`;
 
-/** `rungs`: of one plan. */
-export function drawChart(rungs: readonly Rung[]): string {
+/** `rows`: those of one plan in docs/limits.csv. */
+export function drawChart(rows: readonly Record<string, string>[]): string {
   const panels = MEASURES.flatMap((measure, row) =>
     TRAFFICS.map((traffic, column) => {
       const x = PANEL.left + column * (PANEL.width + PANEL.gapX);
       const y = PANEL.top + row * (PANEL.height + PANEL.gapY);
-      const lines = rungs.filter((rung) => rung.traffic === traffic).map((rung) => line(measure, rung));
+      const lines = SHOWN.map(([design, name]) =>
+        line(
+          measure,
+          name,
+          rows.filter((each) => each.traffic === traffic && each.design === design),
+        ),
+      );
       const title = column === 0 ? text(-50, -16, measure.title, "title") : "";
       const name = row === 0 ? text(PANEL.width / 2, -44, `${traffic} traffic`, "title", "middle") : "";
       const parts = [axes(measure, column === 0), ...lines, title, name];
@@ -86,10 +93,9 @@ ${below}
 }
 
 function legend(): string {
-  const designs = (Object.keys(DESIGNS) as Design[]).map((design, index) => {
+  const designs = SHOWN.map(([design, name], index) => {
     const x = [8, 144, 316][index % 3] as number;
     const y = 22 + Math.floor(index / 3) * 24;
-    const name = CLASSES[design];
     return `<path class="${name}" stroke-width="${WIDTHS[name]}" d="M${x} ${y}h26"/>${text(x + 34, y + 5, design)}`;
   });
   return designs.join("\n");
@@ -108,14 +114,9 @@ function axes(measure: Measure, hasLabels: boolean): string {
   return [...rows, ...columns].join("\n");
 }
 
-function points(measure: Measure, { byIsolates }: Rung): [x: number, y: number][] {
-  return [...byIsolates].map(([isolates, loads]) => [xOf(isolates), yOf(measure, measure.of(loads))]);
-}
-
-function line(measure: Measure, rung: Rung): string {
-  const name = CLASSES[rung.design];
-  const path = points(measure, rung).map((point) => point.join(" "));
-  return `<path class="${name}" stroke-width="${WIDTHS[name]}" d="M${path.join("L")}"/>`;
+function line(measure: Measure, name: string, rows: readonly Record<string, string>[]): string {
+  const points = rows.map((each) => [xOf(Number(each.isolates)), yOf(measure, Number(each[measure.column]))]);
+  return `<path class="${name}" stroke-width="${WIDTHS[name]}" d="M${points.map((point) => point.join(" ")).join("L")}"/>`;
 }
 
 function xOf(isolates: number): number {

@@ -1,16 +1,15 @@
-// The designs of docs/limits.md keep the rules of those that they are modelled after, and the document has what they do.
+// The designs of docs/limits.md keep the rules of those that they are modelled after, and its figures are what they do.
 
 import { readFileSync } from "node:fs";
 import { expect, it } from "vitest";
 import { binding } from "../../bench/simulation/binding.ts";
 import { climb, FAULTY } from "../../bench/simulation/climb.ts";
-import { HEAD, markdown, SEEDS, SHOWN, SHOWN_COLUMNS, variants } from "../../bench/simulation/ladder.ts";
+import { choice, type Row, rowOf } from "../../bench/simulation/ladder.ts";
 import type { Limiter } from "../../bench/simulation/limiter.ts";
 import { memoryObject, storedObject } from "../../bench/simulation/object.ts";
 import { petstore } from "../../bench/simulation/petstore.ts";
 import { run } from "../../bench/simulation/run.ts";
 import { syncedCounters } from "../../bench/simulation/synced-counters.ts";
-import { windowRules } from "../../bench/simulation/window-rules.ts";
 import { Random } from "./random.ts";
 
 const SETTING = { limit: 100, isolates: 12, lostShare: 0 };
@@ -115,115 +114,61 @@ it("petstore has one limit, also after a crash and a pause, and is charged for c
   expect(limiter.counts.rowsWritten).toBeGreaterThan(rowsWritten);
 });
 
-const DOCUMENT = readFileSync("docs/limits.md", "utf8");
+const [COLUMNS = [], ...CELLS] = readFileSync("docs/limits.csv", "utf8")
+  .trim()
+  .split("\n")
+  .map((line) => line.split(","));
+const ROWS = CELLS.map(
+  (cells): Row => Object.fromEntries(COLUMNS.map((name, place) => [name, cells[place] ?? ""])),
+);
 
-it.each([
-  ["rules of windows do", windowRules],
-  ["variants do", () => variants(SEEDS)],
-])("docs/limits.md has what %s", async (_, measure) => {
-  const { columns, rows } = await measure();
-  for (const cells of [columns, ...rows]) expect(DOCUMENT).toContain(markdown(cells));
-});
-
-/** The cells of a table of the document, without its head. */
-function rowsOf(title: string): string[][] {
-  const [, table = ""] = DOCUMENT.split(`<!-- ${title} -->\n`);
-  const [rows = ""] = table.split("\n<!--");
-  const lines = rows.split("\n").slice(2);
-  return lines.map((line) => line.replace(/^\| | \|$/g, "").split(" | "));
+/** The numbers of a column in the rows that have these cells. */
+function figures(column: string, cells: Row): number[] {
+  const rows = ROWS.filter((row) => Object.entries(cells).every(([name, cell]) => row[name] === cell));
+  if (rows.length === 0) throw new Error(`no row has ${JSON.stringify(cells)}`);
+  return rows.map((row) => Number(row[column]));
 }
 
 // One plan, number of isolates and fault, because all of it takes minutes.
-it("docs/limits.md has what the designs do: run npm run bench -- ladder after a change", async () => {
-  const rungs = await climb(["free"], SEEDS, [FAULTY], ["isolates end"]);
-  for (const [index, { design, byIsolates, byFault }] of rungs.entries()) {
-    const cells = rowsOf("ladder")[index] ?? [];
-    const cell = (title: string) => cells[HEAD.indexOf(title)];
-    for (const { title, digits, figure } of SHOWN_COLUMNS) {
-      const loads = byIsolates.get(FAULTY);
-      const measured = loads && figure(loads).toFixed(digits);
-      const written = cell(title)?.split(" · ")[SHOWN.indexOf(FAULTY)];
-      expect([design, title, written]).toEqual([design, title, measured]);
-    }
-    const { above, below } = byFault["isolates end"];
-    const cost = design === "binding" ? "–" : `${above.toFixed(0)} · ${below.toFixed(0)}`;
-    expect([design, cell("Isolates end: above · below")]).toEqual([design, cost]);
+it("docs/limits.csv has what the designs do: run npm run bench -- ladder after a change", async () => {
+  const rungs = await climb(["free"], [FAULTY], ["isolates end"]);
+  expect(rungs.length).toBeGreaterThan(10);
+  for (const measured of rungs.map(rowOf)) {
+    const { plan, traffic, design, isolates, ...others } = measured;
+    const written = ROWS.find(
+      (row) =>
+        row.plan === plan && row.traffic === traffic && row.design === design && row.isolates === isolates,
+    );
+    // The other faults are empty.
+    const known = Object.fromEntries(Object.entries(others).filter(([, cell]) => cell !== ""));
+    expect([traffic, design, written]).toMatchObject([traffic, design, known]);
   }
 });
 
-/** Of a column of the table of all figures, in rows that begin with plan, traffic and design. `place`: in each cell. */
-function figures(begin: string, column: string, place?: number): (string | undefined)[] {
-  return rowsOf("ladder")
-    .filter((cells) => new RegExp(`^${begin} `).test(cells.join(" ")))
-    .map((cells) => cells[HEAD.indexOf(column)]?.split(" · ") ?? [])
-    .flatMap((cell) => (place === undefined ? cell : [cell[place]]));
-}
+const DOCUMENT = readFileSync("docs/limits.md", "utf8");
 
-const most = (all: (string | undefined)[]) => Math.max(...all.map(Number));
-
-/** The most that a crash or the end of all isolates costs: admitted above the limit, and refused below it. */
-function crashOf(begin: string): [above: number, below: number] {
-  const columns = ["Object crashes: above · below", "Isolates end: above · below"];
-  const at = (place: number) => most(columns.flatMap((column) => figures(begin, column, place)));
-  return [at(0), at(1)];
-}
-
-it("the table to choose by in docs/limits.md has the worst figures for Pro of the table of all figures", () => {
-  const choices = rowsOf("choice");
-  expect(choices.length).toBe(5);
-  for (const [design, above, wait, price, crash] of choices) {
-    const begin = `Pro, \\w+ ${design}`;
-    const worst = (column: string) => most(figures(begin, column, SHOWN.indexOf(FAULTY)));
-    const dollars = worst("$ a million").toFixed(2);
-    expect([design, above, wait, price]).toEqual([
-      design,
-      `${worst("Above, %")}`,
-      `${worst("p99 at the limit")}`,
-      dollars,
-    ]);
-    const [admitted, refused] = crashOf(begin);
-    const cost = admitted > refused ? `+${admitted}` : `−${refused}`;
-    expect([design, crash]).toEqual([design, design === "binding" ? "–" : cost]);
-  }
+it("the table of docs/limits.md follows from docs/limits.csv", () => {
+  const { columns, rows } = choice(ROWS);
+  for (const cells of [columns, ...rows]) expect(DOCUMENT).toContain(`| ${cells.join(" | ")} |`);
 });
 
 /** The least and the most that this service costs on a plan. */
 function dollarsOf(plan: string): string {
-  const all = figures(`${plan}, \\w+ petstore`, "$ a million").sort();
-  return `${all[0]} to ${all.at(-1)}`;
+  const all = figures("dollars_per_million", { plan, design: "petstore" });
+  return [Math.min(...all), Math.max(...all)].map((each) => each.toFixed(2)).join(" to ");
 }
 
-it("docs/scale.md has the prices of docs/limits.md", () => {
-  const prices = ["Free", "Pro", "Business"].map(dollarsOf).join("; ");
-  expect(readFileSync("docs/scale.md", "utf8")).toContain(`Free; Pro; Business | ${prices} |`);
-});
-
-it("what docs/limits.md says of each design has the figures of its tables", () => {
-  const choices = Object.fromEntries(rowsOf("choice").map(([design, ...cells]) => [design, cells]));
-  const inOneLocation = (name: string) => {
-    const rows = rowsOf("variants").filter(([design]) => design === name);
-    return most(rows.flatMap(([, , above = ""]) => above.split(" · ")));
-  };
-  const calls = (begin: string, isolates: number) =>
-    figures(begin, "Calls a request", SHOWN.indexOf(isolates));
-  const threeCounters = figures("Pro, \\w+ counters, 5 s", "Above, %", SHOWN.indexOf(3));
-  const [memoryAbove, memoryWait, memoryPrice] = choices["object in memory"] ?? [];
-  const [countersAbove, , countersPrice] = choices["counters, 5 s"] ?? [];
-  const [, storedWait, storedPrice, storedCrash] = choices["stored object"] ?? [];
-  const [, wait, , crash, lines] = choices.petstore ?? [];
-  const [, crashOfBusiness] = crashOf("Business, \\w+ petstore");
+it("what docs/limits.md says of designs has the figures of docs/limits.csv", () => {
+  const above = (design: string, isolates: number) =>
+    Math.max(...figures("above_percent", { plan: "pro", design, isolates: `${isolates}` }));
+  const calls = (plan: string, isolates: string) =>
+    figures("calls_per_request", { plan, traffic: "even", design: "petstore", isolates })[0]?.toFixed(2);
   const phrases = [
-    `${inOneLocation("binding, all clients in one location")} % more if its isolates learn of an admission after 100 ms`,
-    `or ${inOneLocation("the same, an update takes 1 s")} % after 1 s`,
-    `$${memoryPrice} and each waits for a round trip (p99 ${memoryWait} ms)`,
-    `bursts get up to ${memoryAbove} % more`,
-    `at $${countersPrice} a million`,
-    `three admit up to ${most(threeCounters)} % more, ten ${countersAbove} %`,
-    `$${storedPrice} a million, waits ${storedWait} ms (p99) and loses ${storedCrash?.slice(1)} % of a minute`,
-    `$${dollarsOf("(Pro|Business)")} a million for Pro and Business but ${dollarsOf("Free")} for Free`,
-    `loses ${crash?.slice(1)} % of a minute in a crash (of a Business key ${crashOfBusiness} %), waits ${wait} ms (p99)`,
-    `${Number(lines).toLocaleString("en")} lines`,
-    `${calls("Business, even petstore", FAULTY)} a request with 0.8 even requests a second, ${calls("Pro, even petstore", 1)} with 2.5`,
+    `${above("binding in one location", FAULTY)} % more if its isolates learn of an admission after 100 ms`,
+    `${above("binding in one location updated after 1 s", FAULTY)} % after 1 s`,
+    `three isolates admit up to ${above("synced counters", 3)} % more`,
+    `Free ${dollarsOf("free")}, Pro ${dollarsOf("pro")}, Business ${dollarsOf("business")}`,
+    `${calls("business", `${FAULTY}`)} calls a request with 0.8 even requests a second, ${calls("pro", "1")} with 2.5`,
   ];
   const text = DOCUMENT.replace(/\s+/g, " ");
   expect(phrases.filter((phrase) => !text.includes(phrase))).toEqual([]);
