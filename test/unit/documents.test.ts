@@ -189,9 +189,7 @@ const { free, pro } = PLAN_LIMITS;
 const IDS = `${ID_LENGTH.min} to ${ID_LENGTH.max} letters`;
 /** When a banned isolate renews the key, which may be this old when it gets it. */
 const RENEWAL = "every {(KEY_MS / 2 - REFRESH_MS) / 1000} to {KEY_MS / 2 / 1000} s";
-/** The longest interval of steady requests that get a lease, in seconds. */
-const STEADY = longestInterval(evaluate("MIN_RECENT")).toFixed(1);
-/** And of those that get a first one, which is short: for more than one request. */
+/** The longest interval of steady requests that get a first lease, which is short: for more than one request. In seconds. */
 const FIRST = longestInterval(evaluate("RATE_MS / FIRST_LEASE_MS - SPARE")).toFixed(1);
 /** And of those that get one far from the limit. */
 const FAR_INTERVAL = longestInterval(evaluate("FAR_MIN_RECENT")).toFixed(1);
@@ -264,26 +262,14 @@ const PHRASES: Record<string, string[]> = {
     fillGuide("of {{defaultLimit}} pets by default and at most {{maxLimit}}"),
   ],
   "docs/scale.md": [
-    "body {MAX_BODY_BYTES / 1024} KiB",
-    "at most {MAX_CALLS} calls/s from one isolate",
-    "{MAX_SECRETS} keys in one isolate",
     "or 94 if {MAX_KEYS} keys have",
-    "pages 16.8 ({page-cache.MAX_BYTES / 1024 / 1024} MiB)",
     `deletes {STEPS_PER_RUN} × {ROWS_PER_STEP} records in ${CRON * 60} s`,
     "kept for {RETENTION_MS / 3600000} h and {(ROW_RETENTION_MS - RETENTION_MS) / 60000} to",
-    `| {STEPS_PER_RUN * ROWS_PER_STEP} rows in ${CRON} minutes`,
     "one in {REFRESH_MS / 1000} s for each key in use",
     "{REQUESTS_PER_MINUTE} a minute from one address in one isolate",
-    "| Keys in an isolate | {MAX_KEYS} |",
-    "older than {FRESH_MS / 1000} s | 0 | 1 each {REVALIDATE_MS / 1000} s",
-    "less than once in {MAX_AGE_MS / 1000} s | 1 in {REFRESH_MS / 1000} s",
-    `gets steadily one in ${STEADY} s`,
+    "| Keys in an isolate | {MAX_KEYS} in use",
     `each with less than a request in ${FIRST} s`,
     `less than a request of the key in ${FIRST} s, or in ${FAR_INTERVAL} s`,
-    "renews the lease at least every {LEASE_MS / 1000} s",
-    `While {FAR} times the requests of {RATE_MS / 1000} s are left, one request in ${FAR_INTERVAL} s is enough, and the lease lasts {FAR_LEASE_MS / 1000} s`,
-    "at most {MAX_CALLS} times a second",
-    "deleted {KEPT_UNUSED_MS / DAY_MS} to {KEPT_UNUSED_MS / DAY_MS + 1} days after",
     "one cron run from {STEPS_PER_RUN} to",
     `one request in ${1 / TRACED} is traced`,
   ],
@@ -298,7 +284,7 @@ const PHRASES: Record<string, string[]> = {
   ],
   "client/src/errors.ts": ["within {RETENTION_MS / 3600000} hours"],
   "scripts/commands/restore.ts": ["old pages until {FRESH_MS / 1000} s after"],
-  "docs/performance.md": ["clients for {MAX_KEYS} keys", "read again every {KEY_MS / 1000} s"],
+  "docs/performance.md": ["clients for {MAX_KEYS} keys"],
 };
 
 /** Numbers that documents have in words. */
