@@ -207,10 +207,8 @@ it("a creation is repeated for 24 hours after its first request, and not longer;
   vi.spyOn(Math, "random").mockReturnValue(0.5);
   // A ban of 20 hours, then an outage of 30.
   const outage = Array(30).fill(error(503, "", after(3_600)));
-  const { store, requests } = newStore(
-    [error(429, "key_banned", after(72_000)), ...outage, answer(200)],
-    PATIENT,
-  );
+  const answers = [error(429, "key_banned", after(72_000)), ...outage, answer(200)];
+  const { store, requests } = newStore(answers, PATIENT);
   await store.usage({ maxRetries: 0 }).catch(() => {});
   const creation = create(store);
   await vi.advanceTimersByTimeAsync(60 * HOUR_MS);
@@ -218,11 +216,8 @@ it("a creation is repeated for 24 hours after its first request, and not longer;
   const reading = store.pets.get(1);
   await vi.runAllTimersAsync();
   expect(await reading).toMatchObject({ name: "Rex" });
-  expect(requests.map(({ method }) => method)).toEqual([
-    "GET",
-    ...Array(24).fill("POST"),
-    ...Array(7).fill("GET"),
-  ]);
+  const methods = requests.map(({ method }) => method?.at(0)).join("");
+  expect(methods).toBe(`G${"P".repeat(24)}${"G".repeat(7)}`);
 });
 
 it.each([
@@ -248,22 +243,18 @@ it.each([
 });
 
 it.each([
-  [
-    "the failure, if it is none of the limits'",
-    error(503, "", leftOf("r=0;t=20")),
-    { status: 503, attempts: 1 },
-  ],
+  ["the failure, if it is none of the limits'", error(503, "", leftOf("r=0;t=20")), { status: 503 }],
   [
     "the wait, if it was refused",
     error(429, "", { ...leftOf("r=0;t=20"), ...after(1) }),
     { retryAfterMs: 20_000 },
   ],
 ])("a call that can't be repeated in time rejects with %s", async (_, each, expected) => {
-  const { store } = newStore([each, answer(201)]);
   vi.spyOn(Math, "random").mockReturnValue(0);
+  const { store } = newStore([each, answer(201)]);
   const done = create(store, { totalTimeoutMs: 15_000 });
   await vi.runAllTimersAsync();
-  expect((await done).error).toMatchObject(expected);
+  expect((await done).error).toMatchObject({ attempts: 1, ...expected });
 });
 
 it("durationMs is the time of the request, without hooks and key functions", async () => {
@@ -283,29 +274,15 @@ it("a response that is no usage is not taken for one", async () => {
   }
 });
 
-it("hooks and errors say what happened, and never the key", async () => {
+it("neither hooks nor errors show the key", async () => {
   const events: unknown[] = [];
-  const hook = (name: string) => (event: object) => events.push({ name, ...event });
-  const hooks = { onRequest: hook("request"), onResponse: hook("response"), onWait: hook("wait") };
+  const hook = (event: object) => events.push(event);
+  const hooks = { onRequest: hook, onResponse: hook, onWait: hook, onEnd: hook };
   const { store } = newStore([networkError, error(503, "service_unavailable")], { ...hooks, maxRetries: 1 });
-  const done = create(store, { idempotencyKey: "mine" });
+  const done = create(store);
   await vi.runAllTimersAsync();
-  const failed = (await done).error;
-  const about = { code: "service_unavailable", status: 503, requestId: "req" };
-  const sent = { attempts: 2, idempotencyKey: "mine" };
-  expect(failed).toMatchObject({ message: "service_unavailable", ...about, ...sent });
-  const each = (name: string, attempt: number, more = {}) => {
-    return { name, callId: expect.any(Number), method: "POST", url: PETS_URL, attempt, ...more };
-  };
-  expect(events).toMatchObject([
-    each("request", 1),
-    each("wait", 2, {
-      waitMs: expect.any(Number),
-      error: expect.objectContaining({ message: `POST ${PETS_URL}: no valid response: ECONNRESET` }),
-    }),
-    each("request", 2),
-    each("response", 2, { status: 503, durationMs: 0 }),
-  ]);
+  const { error: failed } = await done;
+  expect([failed.attempts, events.length]).toEqual([2, 5]);
   const shown = [store, store.pets, failed, failed.cause, events].map((one) =>
     [inspect(one, { depth: 9, showHidden: true }), JSON.stringify(one), `${one}`, failed.stack].join(),
   );
@@ -316,13 +293,8 @@ it("hooks and errors say what happened, and never the key", async () => {
 async function logOf(answers: Answer[], options: CreateOptions = {}) {
   const log: string[] = [];
   const hook = (name: string) => (event: object) => log.push(JSON.stringify({ name, ...event }));
-  const hooks = {
-    onRequest: hook("request"),
-    onResponse: hook("response"),
-    onWait: hook("wait"),
-    onEnd: hook("end"),
-  };
-  const { store } = newStore(answers, hooks);
+  const [onRequest, onResponse, onWait, onEnd] = ["request", "response", "wait", "end"].map(hook);
+  const { store } = newStore(answers, { onRequest, onResponse, onWait, onEnd });
   const done = create(store, { idempotencyKey: "mine", ...options });
   await vi.runAllTimersAsync();
   await done;
@@ -344,62 +316,41 @@ it("events can be logged as JSON: errors with what they know, headers as a recor
   const log = await logOf([networkError, slowly(error(400, "invalid_request"))]);
   const about = { callId: expect.any(Number), method: "POST", url: PETS_URL };
   const sent = { method: "POST", url: PETS_URL, idempotencyKey: "mine" };
-  const lost = {
-    ...{ name: "ConnectionError", attempts: 1, cause: "TypeError: fetch failed", ...sent },
-    message: `POST ${PETS_URL}: no valid response: ECONNRESET`,
-  };
-  const refused = {
-    ...{
-      name: "ApiError",
-      code: "invalid_request",
-      message: "invalid_request",
-      status: 400,
-      requestId: "req",
-    },
-    ...{ attempts: 2, ...sent },
-  };
+  const ofError = { name: "ApiError", code: "invalid_request", message: "invalid_request" };
+  const ofLoss = { name: "ConnectionError", message: `POST ${PETS_URL}: no valid response: ECONNRESET` };
+  const lost = { ...ofLoss, ...sent, attempts: 1, cause: "TypeError: fetch failed" };
+  const ended = { status: 400, requestId: "req" };
+  const headers = { "content-type": "text/plain;charset=UTF-8", "x-request-id": "req" };
+  const durationMs = expect.toSatisfy(Number.isInteger);
   expect(log).toEqual([
     { name: "request", ...about, attempt: 1 },
     { name: "wait", ...about, attempt: 2, waitMs: 167, error: lost },
     { name: "request", ...about, attempt: 2 },
-    {
-      ...{
-        name: "response",
-        ...about,
-        attempt: 2,
-        status: 400,
-        requestId: "req",
-        durationMs: expect.toSatisfy(Number.isInteger),
-      },
-      headers: { "content-type": "text/plain;charset=UTF-8", "x-request-id": "req" },
-    },
+    { name: "response", ...about, attempt: 2, ...ended, durationMs, headers },
     {
       name: "end",
       ...about,
       attempts: 2,
-      status: 400,
-      requestId: "req",
-      durationMs: expect.toSatisfy(Number.isInteger),
-      error: refused,
+      ...ended,
+      durationMs: 186,
+      error: { ...ofError, ...sent, ...ended, attempts: 2 },
     },
   ]);
-  expect(log.at(-1).durationMs).toBe(186);
 });
 
 it.each<[string, Answer[], object, CreateOptions?]>([
   ["succeeds", [answer(201)], { attempts: 1, status: 201, requestId: "req" }],
   ["is lost", [networkError], { attempts: 3, error: { name: "ConnectionError" } }],
   [
-    "can't be sent in time",
+    "is late",
     [never],
     { attempts: 1, durationMs: 7, error: { name: "TimeoutError" } },
     { totalTimeoutMs: 7 },
   ],
-  ["is aborted", [never], { attempts: 1, error: "stop" }, { signal: AbortSignal.abort("stop") }],
+  ["is aborted", [never], { attempts: 0, error: "stop" }, { signal: AbortSignal.abort("stop") }],
 ])("the end of a call that %s is an event", async (_, answers, event, options) => {
   const ends = (await logOf(answers, options)).filter(({ name }) => name === "end");
-  const { signal } = options ?? {};
-  expect(ends).toMatchObject([signal ? { ...event, attempts: 0 } : event]);
+  expect(ends).toMatchObject([event]);
 });
 
 it("each creation has a key of its own", async () => {
