@@ -47,64 +47,45 @@ async function finish<Result>(done: Promise<Result>): Promise<Result> {
   return done;
 }
 
-/** 20 pets, of which some are bad. */
-const inputs = range(20).map((index) => (index % 7 === 3 ? { ...petOf(index), name: "bad" } : petOf(index)));
-const iterables: [string, () => Iterable<NewPet> | AsyncIterable<NewPet>][] = [
-  ["an array", () => inputs],
-  ["a generator", () => inputs.values()],
-  ["a set", () => new Set(inputs)],
-  [
-    "an async generator",
-    async function* () {
-      yield* inputs;
-    },
-  ],
-  [
-    "a slow async generator",
-    async function* () {
-      for (const input of inputs) {
-        await sleep(30);
-        yield input;
-      }
-    },
-  ],
-];
+const isBad = (index: number) => index % 7 === 3;
+/** 20 pets, of which 3 are bad. */
+const inputs = range(20).map((index) => (isBad(index) ? { ...petOf(index), name: "bad" } : petOf(index)));
+async function* slowly() {
+  for (const input of inputs) {
+    await sleep(30);
+    yield input;
+  }
+}
 
-it.each(iterables)(
-  "%s: each pet has its result, in order, and a repetition adds nothing",
-  async (_, iterable) => {
-    for (const maxConcurrency of [1, 3, undefined]) {
-      const { store, pets, most } = newStore(maxConcurrency);
-      const options = { idempotencyKey: "mine" };
-      const results = await finish(Array.fromAsync(store.pets.createMany(iterable(), options)));
-      const expected = inputs.map((input, index) => {
-        const error = expect.objectContaining({ status: 400, idempotencyKey: `mine-${index}` });
-        return {
-          ...{ index, input, requestId: `of ${input.name}`, isReplayed: false },
-          ...(input.name === "bad"
-            ? { pet: undefined, error }
-            : { pet: expect.objectContaining({ name: input.name }), error: undefined }),
-        };
-      });
-      expect(results).toStrictEqual(expected);
-      expect([...pets.keys()].sort()).toEqual(
-        range(20)
-          .filter((index) => index % 7 !== 3)
-          .map((index) => `mine-${index}`)
-          .sort(),
-      );
-      expect(await finish(Array.fromAsync(store.pets.createMany(iterable(), options)))).toEqual(
-        results.map((result) => ({ ...result, isReplayed: result.error === undefined })),
-      );
-      expect(pets.size).toBe(17);
-      expect(most.underway).toBeLessThanOrEqual(maxConcurrency ?? 64);
-      if (_ === "an array") expect(most.underway).toBe(Math.min(maxConcurrency ?? 64, 20));
-      // Without a key, each iteration has its own.
-      await finish(Array.fromAsync(store.pets.createMany(iterable())));
-      expect(pets.size).toBe(34);
-    }
-  },
-);
+it.each<[string, () => Iterable<NewPet> | AsyncIterable<NewPet>]>([
+  ["an array", () => inputs],
+  ["a set", () => new Set(inputs)],
+  ["a slow async generator", slowly],
+])("%s: each pet has its result, in order, and a repetition adds nothing", async (name, iterable) => {
+  for (const maxConcurrency of [1, 3, undefined]) {
+    const { store, pets, most } = newStore(maxConcurrency);
+    const addAll = (options = {}) => finish(Array.fromAsync(store.pets.createMany(iterable(), options)));
+    const results = await addAll({ idempotencyKey: "mine" });
+    const expected = inputs.map((input, index) => {
+      const pet = isBad(index) ? undefined : expect.objectContaining({ name: input.name });
+      const error = pet
+        ? undefined
+        : expect.objectContaining({ status: 400, idempotencyKey: `mine-${index}` });
+      return { index, input, requestId: `of ${input.name}`, isReplayed: false, pet, error };
+    });
+    expect(results).toStrictEqual(expected);
+    const replayed = results.map((result) => ({ ...result, isReplayed: result.error === undefined }));
+    expect(await addAll({ idempotencyKey: "mine" })).toEqual(replayed);
+    const keys = range(20).flatMap((index) => (isBad(index) ? [] : [`mine-${index}`]));
+    expect(new Set(pets.keys())).toEqual(new Set(keys));
+    const mayBe = Math.min(maxConcurrency ?? 64, 20);
+    expect(most.underway).toBeLessThanOrEqual(mayBe);
+    if (name === "an array") expect(most.underway).toBe(mayBe);
+    // Without a key, each iteration has its own.
+    await addAll();
+    expect(pets.size).toBe(34);
+  }
+});
 
 it.each([
   [undefined, 64],
@@ -114,8 +95,7 @@ it.each([
   "with maxConcurrency %s, an endless source is read at most %i ahead, and closed by break",
   async (maxConcurrency, ahead) => {
     const { store, pets, most } = newStore(maxConcurrency);
-    let read = 0;
-    let isClosed = false;
+    let [read, isClosed] = [0, false];
     function* endless() {
       try {
         for (;;) yield petOf(read++);
@@ -129,14 +109,13 @@ it.each([
         // The program is slow, and the client does not read on meanwhile.
         await sleep(1_000);
         expect(read).toBeLessThanOrEqual(index + 1 + ahead);
-        if (index === 3) break;
+        if (index === 1) break;
       }
     };
     await finish(work());
     await vi.advanceTimersByTimeAsync(0);
-    expect(isClosed).toBe(true);
-    expect(pets.size).toBeLessThanOrEqual(4 + ahead);
     const created = pets.size;
+    expect([isClosed, created <= 2 + ahead]).toEqual([true, true]);
     await vi.runAllTimersAsync();
     expect([pets.size, most.aborted]).toEqual([created, read - created]);
   },
