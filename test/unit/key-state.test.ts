@@ -37,6 +37,18 @@ const RESULT = {
 } satisfies AcquireResult;
 const LEASE: Lease = { id: 1, size: 3, durationMs: 2_000, grantedMs: MADE_MS };
 
+const answerWith = (result: Partial<AcquireResult> = {}) => ({
+  ...{ key: RECORD, usableMs: 30_000, isNew: false },
+  result: { ...RESULT, ...result },
+});
+/** What an answer says of the windows, if they have used so much. */
+function used(some: { minute?: number; day?: number }): Pick<AcquireResult, "windows"> {
+  const { minute, day } = RESULT.windows;
+  return {
+    windows: { minute: { ...minute, used: some.minute ?? 0 }, day: { ...day, used: some.day ?? 0 } },
+  };
+}
+
 /** Calls at NOW_MS; the result comes 20 ms later. */
 function callFor(
   state: KeyState,
@@ -45,16 +57,29 @@ function callFor(
   nowMs = sentMs + 20,
 ): Call {
   const call = state.beginCall("request", sentMs);
-  const answer = { key: RECORD, usableMs: 30_000, isNew: false, result: { ...RESULT, ...result } };
-  state.endCall(call, answer, nowMs);
+  state.endCall(call, answerWith(result), nowMs);
   return call;
 }
 
+/** Of an isolate that knows nothing. */
+const newColdState = (random = 0): KeyState => new KeyState(KEY_POLICY, "A", () => random);
+/** Of an isolate that knows only the key. */
+function newKeyState(limits = LIMITS, random = 0, usableMs = 30_000): KeyState {
+  const state = newColdState(random);
+  state.learnKey({ key: keyOf([FIRST_SECRET], limits), usableMs }, NOW_MS, NOW_MS + 20);
+  return state;
+}
 function newState(result: Partial<AcquireResult> = {}, random = 0): KeyState {
-  const state = new KeyState(KEY_POLICY, "A", () => random);
-  state.learnKey({ key: RECORD, usableMs: 30_000 }, NOW_MS, NOW_MS + 20);
+  const state = newKeyState(LIMITS, random);
   callFor(state, result);
   return state;
+}
+
+/** A request that waits since `ms` after NOW_MS. */
+function wait(state: KeyState, ms = 0, secret?: string): Waiter {
+  const waiter: Waiter = { arrivedMs: NOW_MS + ms, secret };
+  state.wait(waiter);
+  return waiter;
 }
 
 const withLease = (lease: Partial<Lease> = {}) => newState({ lease: { ...LEASE, ...lease } });
@@ -68,14 +93,14 @@ const consume = (state: KeyState, times: number, nowMs?: number) =>
 const reported = (state: KeyState, nowMs = NOW_MS + 200) => state.beginCall("report", nowMs).request;
 
 it("a lease admits its size, in the time from before its call to its end, also if the clock steps", () => {
-  const used = (nowMs: number) => {
+  const usedAt = (nowMs: number) => {
     const state = withLease();
     return [consume(state, 9, nowMs), reported(state).lease];
   };
   const all = [3, { id: 1, used: 3, isOver: true }];
   const none = [0, { id: 1, used: 0, isOver: true }];
-  expect([NOW_MS, NOW_MS + 1_999].map(used)).toEqual([all, all]);
-  expect([NOW_MS - 1, NOW_MS + 2_000].map(used)).toEqual([none, none]);
+  expect([NOW_MS, NOW_MS + 1_999].map(usedAt)).toEqual([all, all]);
+  expect([NOW_MS - 1, NOW_MS + 2_000].map(usedAt)).toEqual([none, none]);
 });
 
 it("a lease is over once the object's clock has stepped over the end of its minute", () => {
@@ -86,18 +111,16 @@ it("a lease is over once the object's clock has stepped over the end of its minu
 });
 
 it("a timer ends a lease, but not one that has been renewed meanwhile", () => {
-  const state = new KeyState(KEY_POLICY, "A", () => 0);
-  const leases = [LEASE, { ...LEASE, size: 6 }].map((lease) => {
-    const call = state.beginCall("request", NOW_MS);
-    const answer = { key: RECORD, usableMs: 30_000, isNew: false, result: { ...RESULT, lease } };
-    return state.endCall(call, answer, NOW_MS + 20);
-  });
+  const state = newColdState();
+  const leases = [LEASE, { ...LEASE, size: 6 }].map((lease) =>
+    state.endCall(state.beginCall("request", NOW_MS), answerWith({ lease }), NOW_MS + 20),
+  );
   expect(leases.map((lease) => lease && state.endLease(lease, NOW_MS + 2_000))).toEqual([false, true]);
   expect([consume(state, 1), reported(state).lease?.isOver]).toEqual([0, true]);
 });
 
 it("a lease is not held if the clock has stepped back during its call, because its age is unknown", () => {
-  const state = new KeyState(KEY_POLICY, "A", () => 0);
+  const state = newColdState();
   callFor(state, { lease: LEASE }, NOW_MS, NOW_MS - 1);
   expect([consume(state, 1, NOW_MS), reported(state).lease]).toEqual([0, null]);
 });
@@ -126,10 +149,9 @@ it("a request renews a lease shortly before its end, or when most of it is used,
 it("the call that reports the end of a lease gets the next one if requests still come, for 20 s after a request's call has got one", () => {
   /** Whether the report at 20,000 ms asks for a lease, after others have got one each 2 s. */
   const wantsLease = (lastMs: number, requestMs: number, isRenewed = true, waits = false) => {
-    const state = new KeyState(KEY_POLICY, "A", () => 0);
+    const state = newColdState();
     const granted = (reason: Call["reason"], ms: number) => {
-      const result = { ...RESULT, revision: 1 + ms, lease: { ...LEASE, id: 1 + ms } };
-      const answer = { key: RECORD, usableMs: 30_000, isNew: false, result };
+      const answer = answerWith({ revision: 1 + ms, lease: { ...LEASE, id: 1 + ms } });
       return state.endCall(state.beginCall(reason, NOW_MS + ms), answer, NOW_MS + ms + 20);
     };
     granted("request", requestMs);
@@ -139,7 +161,7 @@ it("the call that reports the end of a lease gets the next one if requests still
     if (!isRenewed) callFor(state, { revision: 18_050 }, NOW_MS + 18_030);
     state.arrive(NOW_MS + lastMs);
     if (lease) state.endLease(lease, NOW_MS + 20_000);
-    if (waits) state.wait({ arrivedMs: NOW_MS + 20_000 });
+    if (waits) wait(state, 20_000);
     return state.beginCall("report", NOW_MS + 20_000).request.wantsLease;
   };
   expect([wantsLease(19_001, 1), wantsLease(19_000, 1), wantsLease(19_001, 0)]).toEqual([true, false, false]);
@@ -148,30 +170,13 @@ it("the call that reports the end of a lease gets the next one if requests still
   expect([wantsLease(0, 1, true, true), wantsLease(0, 0, true, true)]).toEqual([true, false]);
 });
 
-it("a report that asks for no lease does not keep requests from renewing the one that is held", () => {
-  const state = withLease({ size: 100 });
-  const answer = { key: RECORD, usableMs: 30_000, isNew: false, result: { ...RESULT, revision: 2 } };
-  state.endCall(state.beginCall("report", NOW_MS + 30), answer, NOW_MS + 50);
-  expect(state.arrive(NOW_MS + 1_900).isDue).toBe(true);
-});
-
-it("a lease that the object has granted instead of one that it has forgotten begins unused", () => {
-  const state = withLease();
-  consume(state, 2);
-  callFor(state, { revision: 2, lease: { ...LEASE, id: 7, size: 2 } });
-  expect([consume(state, 9), reported(state).lease]).toEqual([2, { id: 7, used: 2, isOver: true }]);
-});
-
 it("the average of recent requests approaches those of RATE_MS, forgets a burst soon, and survives a step of the clock", () => {
   const fromMs = 10 * RATE_MS;
   const recent = (state: KeyState, nowMs: number) => reported(state, nowMs).recent;
-  const state = new KeyState(KEY_POLICY, "A", () => 0);
+  const state = newColdState();
   state.arrive(0);
   expect(recent(state, 0)).toBe(1);
-  for (let request = 0; request < 200; request += 1) {
-    const atMs = fromMs + (request * RATE_MS) / 40;
-    state.arrive(atMs);
-  }
+  for (let request = 0; request < 200; request += 1) state.arrive(fromMs + (request * RATE_MS) / 40);
   // 40, but for the share of those that are older than five times RATE_MS.
   expect(Math.round(recent(state, fromMs + 5 * RATE_MS))).toBe(39);
   const later = [6, 15, -1_000].map((periods) => recent(state, fromMs + periods * RATE_MS));
@@ -200,12 +205,12 @@ it("requests that are decided one by one are one batch of the report, in each mi
 
 it("of more than 100 batches, those of a minute are merged except the oldest, and a call acknowledges what it has reported", () => {
   const state = newState();
-  const fail = (atMs: number) => {
-    state.wait({ arrivedMs: atMs });
-    state.failCall(state.beginCall("request", atMs), new Error("away"), atMs);
+  const fail = (ms: number) => {
+    wait(state, ms);
+    state.failCall(state.beginCall("request", NOW_MS + ms), new Error("away"), NOW_MS + ms);
   };
-  for (let call = 0; call < 250; call += 1) fail(NOW_MS + 100);
-  for (let minute = 1; minute <= 120; minute += 1) fail(NOW_MS + minute * 60_000);
+  for (let call = 0; call < 250; call += 1) fail(100);
+  for (let minute = 1; minute <= 120; minute += 1) fail(minute * 60_000);
   const atMs = NOW_MS + 120 * 60_000;
   const call = state.beginCall("report", atMs);
   const { decisions } = call.request;
@@ -213,15 +218,13 @@ it("of more than 100 batches, those of a minute are merged except the oldest, an
   // The last call of the first minute has number 251.
   expect(decisions.slice(0, 3).map(({ number }) => number)).toEqual([2, 251, 252]);
   state.decideAlone(atMs);
-  const answer = { key: RECORD, usableMs: 30_000, isNew: false, result: { ...RESULT, revision: 2 } };
-  state.endCall(call, answer, atMs);
+  state.endCall(call, answerWith({ revision: 2 }), atMs);
   expect(reported(state, atMs).decisions.map(({ admitted }) => admitted)).toEqual([1]);
 });
 
 it("a request that is decided alone gets none of the requests that the object may admit by a call under way", () => {
-  const windows = { ...RESULT.windows, minute: { ...RESULT.windows.minute, used: LIMITS.minute - 3 } };
-  const state = newState({ windows });
-  for (const index of [0, 1]) state.wait({ arrivedMs: NOW_MS + index });
+  const state = newState(used({ minute: LIMITS.minute - 3 }));
+  for (const ms of [0, 1]) wait(state, ms);
   state.beginCall("request", NOW_MS + 100);
   const decisions = [0, 1].map(() => state.decideAlone(NOW_MS + 110));
   expect(decisions.map(({ admitted }) => admitted)).toEqual([true, false]);
@@ -230,17 +233,13 @@ it("a request that is decided alone gets none of the requests that the object ma
 it("a lease is not consumed by a request whose secret nobody has judged", () => {
   const state = newState();
   const call = state.beginCall("request", NOW_MS + 100);
-  const [unjudged, judged] = [{ secret: "new" }, {}].map(
-    (rest): Waiter => ({ arrivedMs: NOW_MS + 110, ...rest }),
-  );
-  for (const each of [unjudged, judged]) if (each) state.wait(each);
-  const answer = { key: RECORD, usableMs: 30_000, isNew: false };
-  state.endCall(call, { ...answer, result: { ...RESULT, revision: 2, lease: LEASE } }, NOW_MS + 120);
-  expect([unjudged?.outcome, judged?.outcome?.decision?.by]).toEqual([undefined, "lease"]);
+  const [unjudged, judged] = [wait(state, 110, "new"), wait(state, 110)];
+  state.endCall(call, answerWith({ revision: 2, lease: LEASE }), NOW_MS + 120);
+  expect([unjudged.outcome, judged.outcome?.decision?.by]).toEqual([undefined, "lease"]);
 });
 
 it("a status is dropped if a known one has a higher revision, or the same and a later time", () => {
-  const state = new KeyState(KEY_POLICY, "A", () => 0);
+  const state = newColdState();
   const latest = (revision: number, atMs: number) => {
     state.learnStatus({ ...RESULT, revision, nowMs: MADE_MS + atMs }, NOW_MS, NOW_MS);
     return state.peek(NOW_MS).nowMs - MADE_MS;
@@ -250,13 +249,13 @@ it("a status is dropped if a known one has a higher revision, or the same and a 
 });
 
 it("a call names the revision of the last status, and not that of one that was dropped", () => {
-  const state = new KeyState(KEY_POLICY, "A", () => 0);
+  const state = newColdState();
   const named = [5, 7, 6].map((revision) => callFor(state, { revision }).request.revision);
   expect([...named, reported(state).revision]).toEqual([0, 5, 7, 7]);
 });
 
 it("a key is used from before its call until its end, renewed after half of it, and not replaced by an older one", () => {
-  const state = new KeyState(KEY_POLICY, "A", () => 0);
+  const state = newColdState();
   const learn = (plan: "pro" | "free", usableMs: number, sentMs: number) =>
     state.learnKey({ key: { ...RECORD, plan }, usableMs }, sentMs, sentMs + 20);
   const planAt = (ms: number) => state.peekKey(NOW_MS + ms)?.plan;
@@ -285,11 +284,7 @@ it("a decision at once renews a key after half of its time, unless a call is und
   expect(state.arrive(NOW_MS + 15_000).isDue).toBe(false);
 });
 
-/** A result with a full minute, or a full day. */
-const fullOf = (name: "minute" | "day"): Partial<AcquireResult> => {
-  const { windows } = RESULT;
-  return { windows: { ...windows, [name]: { ...windows[name], used: windows[name].limit } } };
-};
+const fullOf = (name: "minute" | "day") => used({ [name]: LIMITS[name] });
 
 it.each([
   ["minute", 59_000],
@@ -333,25 +328,24 @@ it("the next request is admitted if the known windows have room and there is no 
 
 it("the refusals of a batch with which a ban begins name its end", () => {
   const state = newState();
-  const waiter: Waiter = { arrivedMs: NOW_MS };
-  state.wait(waiter);
+  const waiter = wait(state);
   callFor(state, { revision: 2, refused: 1, bannedUntilMs: MADE_MS + 5_000 });
   expect(waiter.outcome?.decision).toMatchObject({ admitted: false, bannedUntilMs: MADE_MS + 5_000 });
 });
 
 it("Remaining of admitted requests does not rise within a window, and begins anew in the next one", () => {
   const state = newState();
-  const used = (shown: number, minute = 0, admitted = true) => {
+  const shown = (used: number, minute = 0, admitted = true) => {
     const startMs = MINUTE_MS + minute * 60_000;
-    const windows = { ...RESULT.windows, minute: { ...RESULT.windows.minute, startMs, used: shown } };
+    const windows = { ...RESULT.windows, minute: { ...RESULT.windows.minute, startMs, used } };
     return ours(state.show({ admitted, by: "object", nowMs: MADE_MS, windows }).windows).minute.used;
   };
-  expect([used(5), used(3), used(7), used(6, 0, false)]).toEqual([5, 5, 7, 6]);
-  expect([used(1, 1), used(2, 0), used(2, 1)]).toEqual([1, 2, 2]);
+  expect([shown(5), shown(3), shown(7), shown(6, 0, false)]).toEqual([5, 5, 7, 6]);
+  expect([shown(1, 1), shown(2, 0), shown(2, 1)]).toEqual([1, 2, 2]);
 });
 
 it("a status of GET /v1/usage is not taken during a call or before a report, unless a minute has begun", () => {
-  const used = (prepare: (state: KeyState) => void, minutes = 0) => {
+  const usedAfter = (prepare: (state: KeyState) => void, minutes = 0) => {
     const state = newState();
     prepare(state);
     const minute = { ...RESULT.windows.minute, startMs: MINUTE_MS + minutes * 60_000, used: 9 };
@@ -362,21 +356,14 @@ it("a status of GET /v1/usage is not taken during a call or before a report, unl
   };
   const call = (state: KeyState) => void state.beginCall("report", NOW_MS + 50);
   const decision = (state: KeyState) => void state.decideAlone(NOW_MS + 50);
-  expect([used(() => {}), used(call), used(call, 1), used(decision), used(decision, 1)]).toEqual([
-    9, 0, 9, 1, 9,
-  ]);
+  const after = [usedAfter(call), usedAfter(call, 1), usedAfter(decision), usedAfter(decision, 1)];
+  expect([usedAfter(() => {}), ...after]).toEqual([9, 0, 9, 1, 9]);
 });
 
 describe("a request that waits", () => {
-  const wait = (state: KeyState, ms: number, secret?: string): Waiter => {
-    const waiter: Waiter = { arrivedMs: NOW_MS + ms, secret };
-    state.wait(waiter);
-    return waiter;
-  };
-
   it("calls if nothing prevents that, waits for a call under way and for a pause, and is decided when it can't wait any longer", () => {
     const state = newState();
-    const waiter = wait(state, 0);
+    const waiter = wait(state);
     const next = (ms: number) => state.next(waiter, NOW_MS + ms);
     expect([next(30), next(4_599)]).toEqual([{ what: "call" }, { what: "call" }]);
     const call = (ms: number) =>
@@ -397,14 +384,14 @@ describe("a request that waits", () => {
 
   it("is decided 400 ms before its end if it would have to call, and with it those that came with it", () => {
     const state = newState();
-    const waiters = [wait(state, 0), wait(state, 0), wait(state, 1)];
+    const waiters = [wait(state), wait(state), wait(state, 1)];
     expect(state.next(waiters[0] as Waiter, NOW_MS + 4_600)).toEqual({ what: "nothing" });
     expect(waiters.map(({ outcome }) => outcome !== undefined)).toEqual([true, true, false]);
   });
 
   it("waits anew if the clock has stepped back, and for its secret only 4 s", () => {
     const state = newState();
-    const [known, unknown] = [wait(state, 0), wait(state, 0, "new")];
+    const [known, unknown] = [wait(state), wait(state, 0, "new")];
     state.beginCall("request", NOW_MS + 30);
     expect(state.next(unknown, NOW_MS + 1_000)).toEqual({ what: "wait", ms: 3_000 });
     expect(state.next(known, NOW_MS - 60_000)).toEqual({ what: "wait", ms: 5_000 });
@@ -425,24 +412,18 @@ describe("a request that waits", () => {
   ])("pauses after an undecided answer %s", (_, retryMs, callMs, random, pauseMs) => {
     const state = newState({}, random);
     const sentMs = NOW_MS + 30_000;
-    const waiter: Waiter = { arrivedMs: sentMs };
-    state.wait(waiter);
+    // It does not wait any more when the answer comes, so it is not the reason of a shorter pause.
+    wait(state, 30_000);
     const call = state.beginCall("request", sentMs);
-    const result = { ...RESULT, revision: 2, retryMs: MADE_MS + retryMs };
-    const answer = { key: RECORD, usableMs: 30_000, isNew: false, result };
-    // It does not wait any more, so it is not the reason of a shorter pause.
-    const later: Waiter = { arrivedMs: sentMs + callMs };
-    state.wait(later);
-    state.endCall(call, answer, sentMs + callMs);
+    const later = wait(state, 30_000 + callMs);
+    state.endCall(call, answerWith({ revision: 2, retryMs: MADE_MS + retryMs }), sentMs + callMs);
     expect(state.next(later, sentMs + callMs)).toEqual({ what: "wait", ms: pauseMs });
   });
 
   it("asks for the last time when there is just time for a call", () => {
     const state = newState();
-    const waiter = wait(state, 0);
-    const call = state.beginCall("request", NOW_MS + 4_230);
-    const result = { ...RESULT, revision: 2, retryMs: MADE_MS + 9_000 };
-    state.endCall(call, { key: RECORD, usableMs: 30_000, isNew: false, result }, NOW_MS + 4_250);
+    const waiter = wait(state);
+    callFor(state, { revision: 2, retryMs: MADE_MS + 9_000 }, NOW_MS + 4_230);
     // 4,600 less 50 ms.
     expect(state.next(waiter, NOW_MS + 4_250)).toEqual({ what: "wait", ms: 300 });
   });
@@ -452,7 +433,7 @@ describe("a call", () => {
   it("counts the requests in their order of arrival, and those with one of the secrets that the isolate can't judge", () => {
     const state = newState();
     for (const [ms, secret] of [[3], [1, "b"], [2, "a"], [4, "b"]] as [number, string?][])
-      state.wait({ arrivedMs: NOW_MS + ms, secret });
+      wait(state, ms, secret);
     const { request, waiters, maxMs } = state.beginCall("request", NOW_MS + 1_000);
     expect(waiters.map((each) => each.arrivedMs - NOW_MS)).toEqual([1, 3, 4]);
     expect(request).toMatchObject({
@@ -470,91 +451,54 @@ describe("a call", () => {
 
   it("that tells of no valid secret counts nothing, and the other requests are sent again", () => {
     const state = newState();
-    const [unknown, known]: [Waiter, Waiter] = [
-      { arrivedMs: NOW_MS, secret: "wrong" },
-      { arrivedMs: NOW_MS },
-    ];
-    for (const each of [unknown, known]) state.wait(each);
+    const [unknown, known] = [wait(state, 0, "wrong"), wait(state)];
     const answer = { key: RECORD, usableMs: 30_000, isNew: true };
     state.endCall(state.beginCall("request", NOW_MS + 30), answer, NOW_MS + 50);
-    expect([unknown.answer, unknown.secret, known.answer, known.outcome]).toEqual([
-      answer,
-      "wrong",
-      undefined,
-      undefined,
-    ]);
+    expect([unknown.answer, unknown.secret]).toEqual([answer, "wrong"]);
+    expect([known.answer, known.outcome]).toEqual([undefined, undefined]);
     expect(state.beginCall("request", NOW_MS + 60).waiters).toEqual([known]);
   });
 
   it("decides the first as admitted and the last as refused, each with one request more as used; the rest is undecided", () => {
     const state = newState();
-    const waiters: Waiter[] = [0, 1, 2, 3].map((ms) => ({ arrivedMs: NOW_MS + ms, secret: "new" }));
-    for (const each of waiters) state.wait(each);
-    const windows = { ...RESULT.windows, minute: { ...RESULT.windows.minute, used: 7 } };
-    callFor(state, { revision: 2, windows, admitted: 2, refused: 1, retryMs: MADE_MS + 500 });
-    const shown = waiters.map(({ outcome }) => [
-      outcome?.decision?.admitted,
-      outcome?.decision && ours(outcome.decision.windows).minute.used,
-    ]);
-    expect(shown).toEqual([
-      [true, 6],
-      [true, 7],
-      [undefined, undefined],
-      [false, 300],
-    ]);
+    const waiters = [0, 1, 2, 3].map((ms) => wait(state, ms, "new"));
+    callFor(state, { revision: 2, ...used({ minute: 7 }), admitted: 2, refused: 1, retryMs: MADE_MS + 500 });
+    const decisions = waiters.map(({ outcome }) => outcome?.decision);
+    expect(decisions.map((each) => each?.admitted)).toEqual([true, true, undefined, false]);
+    expect(decisions.map((each) => each && ours(each.windows).minute.used)).toEqual([6, 7, undefined, 300]);
     // Those whose secret is valid count towards the rate.
     expect(reported(state, NOW_MS + 20).recent).toBe(4);
   });
 
   it("that has no result because the key was deleted leaves the decision to the isolate", () => {
     const state = newState();
-    const waiter: Waiter = { arrivedMs: NOW_MS };
-    state.wait(waiter);
+    const waiter = wait(state);
     const call = state.beginCall("request", NOW_MS + 30);
     state.endCall(call, { key: null, usableMs: 9, isNew: true }, NOW_MS + 50);
-    expect(waiter.outcome).toMatchObject({
-      decision: { by: "local" },
-      failure: { message: "the key has been deleted" },
-    });
+    const failure = { message: "the key has been deleted" };
+    expect(waiter.outcome).toMatchObject({ decision: { by: "local" }, failure });
   });
 
   it("that was given up changes nothing any more, and its number replaces what it was charged", () => {
     const state = newState();
-    const waiter: Waiter = { arrivedMs: NOW_MS };
-    state.wait(waiter);
+    const waiter = wait(state);
     const call = state.beginCall("request", NOW_MS + 30);
     state.next(waiter, NOW_MS + 5_000);
-    const answer = {
-      key: RECORD,
-      usableMs: 9,
-      isNew: false,
-      result: { ...RESULT, revision: 9, lease: LEASE },
-    };
-    expect(state.endCall(call, answer, NOW_MS + 5_100)).toBeUndefined();
+    expect(state.endCall(call, answerWith({ revision: 9, lease: LEASE }), NOW_MS + 5_100)).toBeUndefined();
     state.failCall(call, new Error("lost"), NOW_MS + 5_100);
-    expect(reported(state, NOW_MS + 5_200).decisions).toMatchObject([
-      { number: call.request.number, admitted: 1 },
-    ]);
+    const { number } = call.request;
+    expect(reported(state, NOW_MS + 5_200).decisions).toMatchObject([{ number, admitted: 1 }]);
   });
 
+  const tooLate = (ms: number) => new DeadlineExceeded("the limiter", ms);
   it.each<[string, unknown, number, boolean[]]>([
     ["fails", new Error("away"), 0, [true, true, true]],
-    ["has exceeded its deadline", new DeadlineExceeded("the limiter", 3_000), 0, [true, true, true]],
-    [
-      "could not wait longer for its first request",
-      new DeadlineExceeded("the limiter", 500),
-      4_500,
-      [true, false, false],
-    ],
+    ["has exceeded its deadline", tooLate(3_000), 0, [true, true, true]],
+    ["could not wait longer for its first request", tooLate(500), 4_500, [true, false, false]],
     ["finds no key that tells of its secret", new LimiterUnavailable("key", "away"), 0, [false, false, true]],
   ])("that %s decides the right requests", (_, failure, waitedMs, decided) => {
     const state = newState({ leased: { minute: 5, day: 5 } });
-    const waiters: Waiter[] = [
-      { arrivedMs: NOW_MS - waitedMs },
-      { arrivedMs: NOW_MS },
-      { arrivedMs: NOW_MS, secret: "new" },
-    ];
-    for (const each of waiters) state.wait(each);
+    const waiters = [wait(state, -waitedMs), wait(state), wait(state, 0, "new")];
     const call = state.beginCall("request", NOW_MS + 30);
     state.failCall(call, failure, NOW_MS + 500);
     expect(waiters.map(({ outcome }) => outcome !== undefined)).toEqual(decided);
@@ -563,10 +507,8 @@ describe("a call", () => {
 });
 
 it("without the object, requests are admitted while the known windows have room, and no other isolate's lease is waited for", () => {
-  const windows = { ...RESULT.windows, day: { ...RESULT.windows.day, used: LIMITS.day - 2 } };
-  const state = newState({ windows, leased: { minute: 9, day: 9 } });
-  const waiters: Waiter[] = [0, 1, 2].map((ms) => ({ arrivedMs: NOW_MS + ms }));
-  for (const each of waiters) state.wait(each);
+  const state = newState({ ...used({ day: LIMITS.day - 2 }), leased: { minute: 9, day: 9 } });
+  const waiters = [0, 1, 2].map((ms) => wait(state, ms));
   state.failCall(state.beginCall("request", NOW_MS + 30), new Error("away"), NOW_MS + 40);
   expect(waiters.map(({ outcome }) => outcome?.decision?.admitted)).toEqual([true, true, false]);
   expect(state.decideAtOnce(NOW_MS + 50)).toMatchObject({ admitted: false, by: "full" });
@@ -580,12 +522,11 @@ const admittedAlone = (state: KeyState, nowMs = NOW_MS + 100) =>
   Array.from({ length: 100 }, () => state.decideAlone(nowMs).admitted).filter((each) => each).length;
 
 describe("without the object, an isolate admits", () => {
-  const minute = { ...RESULT.windows.minute, used: 100 };
-  const windows = { ...RESULT.windows, minute };
+  const quarter = { share: 0.25, ...used({ minute: 100 }) };
 
   it("its share of what was left, and what is left of its lease", () => {
-    expect(admittedAlone(newState({ share: 0.25, windows }))).toBe(50);
-    const state = newState({ share: 0.25, windows, lease: { ...LEASE, size: 12 } });
+    expect(admittedAlone(newState(quarter))).toBe(50);
+    const state = newState({ ...quarter, lease: { ...LEASE, size: 12 } });
     consume(state, 5);
     expect(admittedAlone(state)).toBe(57);
     // In the next minute as well.
@@ -593,36 +534,24 @@ describe("without the object, an isolate admits", () => {
   });
 
   it("no more than its share of the limit, with what the object has admitted", () => {
-    const state = new KeyState(KEY_POLICY, "A", () => 0);
-    state.learnKey({ key: RECORD, usableMs: 30_000 }, NOW_MS, NOW_MS);
-    for (let each = 0; each < 70; each += 1) state.wait({ arrivedMs: NOW_MS });
-    callFor(state, { share: 0.25, windows, admitted: 70 });
+    const state = newKeyState();
+    for (let request = 0; request < 70; request += 1) wait(state);
+    callFor(state, { ...quarter, admitted: 70 });
     expect(admittedAlone(state)).toBe(5);
   });
 
   it("a tenth of the limit, but at least one request, if the object has reported no share", () => {
-    const limits = { minute: 4, day: 400 };
-    const [some, few] = [LIMITS, limits].map((each) => {
-      const state = new KeyState(KEY_POLICY, "A", () => 0);
-      state.learnKey({ key: keyOf([FIRST_SECRET], each), usableMs: 30_000 }, NOW_MS, NOW_MS);
-      return state;
-    }) as [KeyState, KeyState];
+    const [some, few] = [newKeyState(), newKeyState({ minute: 4, day: 400 })];
     expect([admittedAlone(some), admittedAlone(few)]).toEqual([30, 1]);
     // The next minute is another one, and of the day a tenth of what is left.
     expect([admittedAlone(some, NOW_MS + 60_000), admittedAlone(few, NOW_MS + 60_000)]).toEqual([30, 1]);
-    const old = newState({
-      windows: { ...windows, minute: { ...minute, used: 298 } },
-      share: undefined as never,
-    });
-    expect(admittedAlone(old)).toBe(1);
+    expect(admittedAlone(newState({ ...used({ minute: 298 }), share: undefined as never }))).toBe(1);
   });
 
   it("a share that is no whole number rounded so that many isolates together, and one over many minutes, admit about their shares", () => {
     const admitted = (phase: number, minutes: number) => {
-      const state = new KeyState(KEY_POLICY, "A", () => phase);
-      state.learnKey({ key: RECORD, usableMs: 30_000 }, NOW_MS, NOW_MS);
+      const state = newKeyState(LIMITS, phase, 10_000_000);
       callFor(state, { share: 1.3 / LIMITS.minute });
-      state.learnKey({ key: RECORD, usableMs: 10_000_000 }, NOW_MS, NOW_MS);
       return Array.from({ length: minutes }, (_, index) => admittedAlone(state, NOW_MS + 60_000 * index));
     };
     const isolates = Array.from({ length: 20 }, (_, index) => admitted(index / 20, 20));
@@ -634,14 +563,11 @@ describe("without the object, an isolate admits", () => {
 
 it("a refusal because the share is used up names the minute, also if it is the share of the day; one of a full day names the day", () => {
   const refused = (share: number) => {
-    const day = { ...RESULT.windows.day, used: LIMITS.day - 8 };
-    const state = newState({ share, windows: { ...RESULT.windows, day } });
+    const state = newState({ share, ...used({ day: LIMITS.day - 8 }) });
     const decisions = Array.from({ length: 9 }, () => state.decideAlone(NOW_MS + 100));
     const last = decisions.find(({ admitted }) => !admitted);
-    return [
-      decisions.filter(({ admitted }) => admitted).length,
-      ...Object.values(last?.windows ?? {}).map(({ used }) => used),
-    ];
+    const shown = Object.values(last?.windows ?? {}).map((window) => window.used);
+    return [decisions.filter(({ admitted }) => admitted).length, ...shown];
   };
   expect(refused(0.25)).toEqual([2, LIMITS.minute, LIMITS.day - 6]);
   expect(refused(1)).toEqual([8, 8, LIMITS.day]);
@@ -650,21 +576,15 @@ it("a refusal because the share is used up names the minute, also if it is the s
 it("what was refused because the share was used up still shows as remaining once the object answers again", () => {
   const state = newState({ share: 0.01 });
   const shown = (nowMs: number) => ours(state.show(state.decideAlone(nowMs)).windows).minute.used;
-  expect([shown(NOW_MS + 100), shown(NOW_MS + 100), shown(NOW_MS + 100), shown(NOW_MS + 100)]).toEqual([
-    1, 2, 3, 300,
-  ]);
-  state.wait({ arrivedMs: NOW_MS + 200 });
-  const minute = { ...RESULT.windows.minute, used: 9 };
-  const waiter: Waiter = { arrivedMs: NOW_MS + 200 };
-  state.wait(waiter);
-  callFor(state, { revision: 2, admitted: 2, windows: { ...RESULT.windows, minute } }, NOW_MS + 210);
-  const { decision } = waiter.outcome ?? {};
+  expect(Array.from({ length: 4 }, () => shown(NOW_MS + 100))).toEqual([1, 2, 3, 300]);
+  const [, waiter] = [wait(state, 200), wait(state, 200)];
+  callFor(state, { revision: 2, admitted: 2, ...used({ minute: 9 }) }, NOW_MS + 210);
+  const decision = waiter?.outcome?.decision;
   expect(decision && ours(state.show(decision).windows).minute.used).toBe(9);
 });
 
 it("the share of a minute does not say who has used the day", () => {
-  const windows = { ...RESULT.windows, minute: { ...RESULT.windows.minute, used: 200 } };
-  const state = newState({ share: 1, windows });
+  const state = newState({ share: 1, ...used({ minute: 200 }) });
   // It has had all requests of the day so far, and then others get most of them.
   for (let minute = 0; minute < 10; minute += 1) admittedAlone(state, NOW_MS + minute * 60_000);
   const day = { ...RESULT.windows.day, used: 1_100 };
@@ -676,7 +596,7 @@ it("the share of a minute does not say who has used the day", () => {
 
 it("for a second after a failed call, requests that exceed the share are refused without a call", () => {
   const state = newState({ share: 0.01 });
-  for (const index of [0, 1, 2, 3]) state.wait({ arrivedMs: NOW_MS + index });
+  for (const ms of [0, 1, 2, 3]) wait(state, ms);
   state.failCall(state.beginCall("request", NOW_MS + 100), new Error("away"), NOW_MS + 110);
   const by = [111, 1_109, 1_110].map((ms) => state.arrive(NOW_MS + ms).decision?.by);
   expect(by).toEqual(["local", "local", undefined]);
@@ -684,9 +604,8 @@ it("for a second after a failed call, requests that exceed the share are refused
   callFor(state, { revision: 2, share: 0.01 }, NOW_MS + 1_140);
   expect(state.arrive(NOW_MS + 1_170).decision).toBeUndefined();
   // Also of a key of which the isolate knows only the key.
-  const cold = new KeyState(KEY_POLICY, "A", () => 0);
-  cold.learnKey({ key: keyOf([FIRST_SECRET], { minute: 4, day: 9 }), usableMs: 30_000 }, NOW_MS, NOW_MS);
-  for (const index of [0, 1]) cold.wait({ arrivedMs: NOW_MS + index });
+  const cold = newKeyState({ minute: 4, day: 9 });
+  for (const ms of [0, 1]) wait(cold, ms);
   cold.failCall(cold.beginCall("request", NOW_MS + 100), new Error("away"), NOW_MS + 110);
   expect(cold.arrive(NOW_MS + 111).decision).toMatchObject({ admitted: false, by: "local" });
 });
@@ -699,34 +618,17 @@ it("a share stays known if an answer lacks it, or is that of an isolate without 
   expect(admittedAlone(state)).toBe(50);
 });
 
-it("a decision without the object has the time by the object's clock, also if that has stepped back before its minute", () => {
-  const state = newState();
-  const madeMs = MINUTE_MS - 600_000;
-  state.learnStatus({ ...RESULT, revision: 2, nowMs: madeMs }, NOW_MS + 30, NOW_MS + 50);
-  expect(state.decideAlone(NOW_MS + 60)).toMatchObject({ by: "local", nowMs: madeMs + 10 });
-});
-
 it("the end of a lease is reported at once, but with the next call if another minute with room begins", () => {
   const isUrgent = (endMs: number, day = 0) => {
-    const state = new KeyState(KEY_POLICY, "A", () => 0);
-    const windows = { ...RESULT.windows, day: { ...RESULT.windows.day, used: day } };
-    const answer = {
-      key: RECORD,
-      usableMs: 30_000,
-      isNew: false,
-      result: { ...RESULT, windows, lease: LEASE },
-    };
+    const state = newColdState();
+    const answer = answerWith({ ...used({ day }), lease: LEASE });
     const lease = state.endCall(state.beginCall("request", NOW_MS), answer, NOW_MS + 20);
     return [lease && state.endLease(lease, NOW_MS + endMs), state.beginReport(NOW_MS + endMs)];
   };
   // The object's minute ends 59 s after NOW_MS.
-  expect([58_949, 58_950].map((ms) => isUrgent(ms))).toEqual([
-    [true, false],
-    [false, true],
-  ]);
-  expect(
-    [LIMITS.day - LIMITS.minute, LIMITS.day - LIMITS.minute + 1].map((day) => isUrgent(58_950, day)[0]),
-  ).toEqual([false, true]);
+  expect([isUrgent(58_949), isUrgent(58_950)].join()).toBe("true,false,false,true");
+  const left = LIMITS.day - LIMITS.minute;
+  expect([left, left + 1].map((day) => isUrgent(58_950, day)[0])).toEqual([false, true]);
 });
 
 it("one report is under way at a time, until it is so late that it was cancelled, and then the next request makes it", () => {
@@ -752,7 +654,7 @@ it.each<[string, (state: KeyState, call: Call) => unknown, string?]>([
   state.decideAlone(NOW_MS + 30);
   state.beginReport(NOW_MS + 30);
   expect(state.endReport(true, NOW_MS + 1_030)).toBe(true);
-  if (secret !== undefined) state.wait({ arrivedMs: NOW_MS + 1_020, secret });
+  if (secret !== undefined) wait(state, 1_020, secret);
   end(state, state.beginCall("report", NOW_MS + 1_030));
   expect(state.beginReport(NOW_MS + 1_050)).toBe(true);
 });
