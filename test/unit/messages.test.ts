@@ -45,15 +45,10 @@ function without<Value extends object>(value: Value, ...paths: string[]): Value 
 
 /** A message with another value in a path of names. */
 function replaced(value: object, path: string, by: unknown): object {
-  const copy = structuredClone(value);
-  const names = path.split(".");
-  const last = names.pop() as string;
-  const at = names.reduce(
-    (each, name) => each[name] as Record<string, unknown>,
-    copy as Record<string, unknown>,
-  );
-  at[last] = by;
-  return copy;
+  const [name = "", ...rest] = path.split(".");
+  const each = (value as Record<string, object>)[name];
+  const next = rest.length === 0 ? by : replaced(each as object, rest.join("."), by);
+  return Array.isArray(value) ? value.with(Number(name), next) : { ...value, [name]: next };
 }
 
 const readAnswer = (message: object, known: object = {}) =>
@@ -85,16 +80,15 @@ describe.each([
   });
 
   it("has no number that is read although it is none: a message is refused, a stored one counts as absent", () => {
-    for (const path of fieldsOf(release.request)) {
-      const message = structuredClone(release.request);
-      if (!replaceNumber(message, path)) continue;
-      expect(() => readAcquireRequest(message), path.join(".")).toThrow(TypeError);
-    }
-    for (const path of fieldsOf(release.answer)) {
-      const message = structuredClone(release.answer);
-      if (!replaceNumber(message, path)) continue;
-      expect(() => readAcquireAnswer(message, KNOWN), path.join(".")).toThrow(TypeError);
-    }
+    const all = [
+      [release.request, readAcquireRequest],
+      [release.answer, (message: object) => readAcquireAnswer(message, KNOWN)],
+    ] as const;
+    for (const [valid, read] of all)
+      for (const path of fieldsOf(valid)) {
+        const message = structuredClone(valid);
+        if (replaceNumber(message, path)) expect(() => read(message), path.join(".")).toThrow(TypeError);
+      }
     // This release need not read the version.
     for (const path of fieldsOf(release.stored).filter(([name]) => name !== "version")) {
       const [damaged, incomplete] = [structuredClone(release.stored), structuredClone(release.stored)];
@@ -110,19 +104,15 @@ describe.each([
 
 it.each([
   ["requests", "5", "acquire.requests is no whole number from 0 on: 5"],
-  ["requests", Number.POSITIVE_INFINITY, "acquire.requests is no whole number from 0 on: Infinity"],
-  ["requests", null, "acquire.requests is no whole number from 0 on: Null"],
   ["requests", -200, "acquire.requests is no whole number from 0 on: -200"],
   ["requests", 1.5, "acquire.requests is no whole number from 0 on: 1.5"],
   ["revision", 2 ** 53, "acquire.revision is no whole number from 0 on: 9007199254740992"],
   ["recent", "5", "acquire.recent is no finite number: 5"],
   ["isolate", 5, "acquire.isolate is no string: 5"],
   ["wantsLease", 1, "acquire.wantsLease is no boolean: 1"],
-  ["lease", 5, "acquire.lease is no object: 5"],
   ["lease", [], "acquire.lease is no object: Array"],
   ["decisions", { toString: 1 }, "acquire.decisions is no array: Object"],
   ["decisions", [null], "acquire.decisions is no object: Null"],
-  ["decisions", [{ admitted: -1 }], "acquire.decisions.admitted is no whole number from 0 on: -1"],
 ])("a call whose %s is %s is refused", (name, value, problem) => {
   expect(() => readAcquireRequest(replaced(request, name, value))).toThrow(new TypeError(problem));
 });
@@ -130,12 +120,6 @@ it.each([
 it.each([-0.1, 1.1, "1"])("an answer with a share of %s is refused", (share) => {
   const problem = `acquire.result.share is no number from 0 to 1: ${share}`;
   expect(() => readAnswer(replaced(answer, "result.share", share))).toThrow(new TypeError(problem));
-});
-
-it("unknown fields are ignored", () => {
-  expect(readAcquireRequest({ ...request, later: 1, lease: { ...request.lease, later: 1 } })).toEqual(
-    request,
-  );
 });
 
 describe("a call", () => {
@@ -146,11 +130,8 @@ describe("a call", () => {
   });
 
   it.each(["isolate", "number"])("without its %s is nobody's, and gets no lease", (name) => {
-    expect(readAcquireRequest(without(request, name))).toMatchObject({
-      isolate: "",
-      number: 1,
-      wantsLease: false,
-    });
+    const nobody = { isolate: "", number: 1, wantsLease: false };
+    expect(readAcquireRequest(without(request, name))).toMatchObject(nobody);
   });
 
   it("says nothing of its lease without the lease's id, which is not the same as holding none", () => {
@@ -179,14 +160,6 @@ describe("an answer", () => {
     expect(() => readAnswer(message)).toThrow(new TypeError("an answer of the object has no key"));
     const key = { ...answer.key, id: "known" } as never;
     expect(readAnswer(message, { key })).toMatchObject({ key, usableMs: 0, result: answer.result });
-  });
-
-  it("may say that the key does not exist", () => {
-    expect(readAnswer({ key: null, usableMs: 9, isNew: true })).toEqual({
-      key: null,
-      usableMs: 9,
-      isNew: true,
-    });
   });
 
   it("that does not say how old its key is lends it for the shortest time, and does not say that it is new", () => {
@@ -274,13 +247,6 @@ describe("what is stored", () => {
     expect(countsWith({ hour: 1_800 }, known)).toMatchObject({ hour: { seconds: 1_800, used } });
     // Of an earlier hour.
     expect(countsWith({ hour: 3_600 }, stored, NOW_MS + 3_600_000)).toMatchObject({ hour: { used: 0 } });
-  });
-
-  it("has of each of several new windows the requests of the longest one before them, in the order of their lengths", () => {
-    const { used } = stored.quota.counts.minute;
-    const counts = countsWith({ half: 1_800, hour: 3_600 });
-    expect(Object.keys(counts)).toEqual(["minute", "half", "hour", "day"]);
-    expect([counts.half?.used, counts.hour?.used]).toEqual([used, used]);
   });
 
   it("has at most the day's requests in a lost window that is not new", () => {
