@@ -17,14 +17,8 @@ function newCache(options: Partial<CacheOptions<number | undefined, string>> = {
     if (source.isDown) throw new Error("down");
     return loads.length;
   };
-  const cache = new Cache({
-    runtime: RUNTIME,
-    load,
-    freshMs: 30_000,
-    revalidateMs: 20_000,
-    maxSize: 10,
-    ...options,
-  });
+  const times = { freshMs: 30_000, revalidateMs: 20_000 };
+  const cache = new Cache({ runtime: RUNTIME, load, ...times, maxSize: 10, ...options });
   return { loads, source, get: (context: string) => cache.get("name", context), cache };
 }
 

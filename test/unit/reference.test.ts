@@ -31,7 +31,7 @@ describe("a field", () => {
   const inputs = new Map([...create.inputs, ...list.inputs, ...get.inputs].map((each) => [each.name, each]));
   const KEY = MESSAGES.invalid_request.idempotencyKey(MAX_KEY_LENGTH).replace("Idempotency-Key: ", "");
 
-  it.each([
+  it.each<string[]>([
     ["name", "", FIELD_PROBLEMS.required],
     ["name", "😀".repeat(255), ""],
     ["name", "😀".repeat(256), FIELD_PROBLEMS.length(255)],
@@ -41,9 +41,7 @@ describe("a field", () => {
     ["categoryId", "", FIELD_PROBLEMS.required],
     ["categoryId", "-9223372036854775808", ""],
     ["categoryId", "9223372036854775808", FIELD_PROBLEMS.int64],
-    ...["1e3", "1.0", "0x10", "01", "-0", " 1", "+1", "one"].map(
-      (text) => ["categoryId", text, FIELD_PROBLEMS.int64] as [string, string, string],
-    ),
+    ...["1e3", "01", "-0", " 1"].map((text) => ["categoryId", text, FIELD_PROBLEMS.int64]),
     ["limit", "", ""],
     ["limit", "100", ""],
     ["limit", "0", "must be an integer from 1 to 100"],
@@ -53,11 +51,10 @@ describe("a field", () => {
     ["Idempotency-Key", "a b", KEY],
     ["Idempotency-Key", "é", KEY],
     ["Prefer", "server-timing, a=1", ""],
-    ...["ü", " a", "a "].map(
-      (text) => ["Prefer", text, "must be ASCII, without blanks around it"] as [string, string, string],
-    ),
+    ["Prefer", "ü", "must be ASCII, without blanks around it"],
+    ["Prefer", "a ", "must be ASCII, without blanks around it"],
     ["cursor", "anything", ""],
-  ])("%s with %j: %s", (name, text, problem) => {
+  ])("%s with %j: %s", (name = "", text = "", problem) => {
     const input = inputs.get(name);
     expect(input && problemWith(input, text)).toBe(problem);
     // What the form lets pass, the service must not refuse.
@@ -71,22 +68,11 @@ describe("a field", () => {
   });
 
   it("of a type that the console can't show fails the build", () => {
-    const description: Description = {
-      ...DESCRIPTIONS.getUsage,
-      parameters: [
-        {
-          name: "tags",
-          in: "query",
-          required: false,
-          description: "",
-          schema: { type: "array" },
-          example: "",
-        },
-      ],
-    };
-    expect(() => consoleOperation("getUsage", description)).toThrow(
-      "no field for tags, an input of type array",
-    );
+    const texts = { name: "tags", description: "", example: "" };
+    const tags = { ...texts, in: "query", required: false, schema: { type: "array" } } as const;
+    const description: Description = { ...DESCRIPTIONS.getUsage, parameters: [tags] };
+    const problem = "no field for tags, an input of type array";
+    expect(() => consoleOperation("getUsage", description)).toThrow(problem);
   });
 });
 
@@ -119,30 +105,30 @@ describe("the explanation", () => {
     [HEADER.rateLimitReset]: `${Date.parse("2026-11-20T12:35:00Z") / 1000}`,
   };
 
-  it("of a success says what is left", () => {
-    const response = new Response("", { headers: left });
-    expect(explain(response, "", "A page of pets.", REMEDIES)).toEqual({
-      outcome: "200: A page of pets. 999 of 1,000 requests left until 12:35:00 UTC.",
-    });
-  });
-
-  it("of a repeated creation says that it has added nothing", () => {
-    const response = new Response("", { headers: { ...left, [HEADER.idempotentReplayed]: "true" } });
-    expect(explain(response, "", "The new pet.", REMEDIES).outcome).toContain(
-      "200: The new pet. An earlier request with this key has added it. 999",
-    );
-  });
-
+  const LEFT = "999 of 1,000 requests left until 12:35:00 UTC.";
+  const ERROR = '{"code":"rate_limit_exceeded","message":"too many"}';
+  const wait = REMEDIES.rate_limit_exceeded;
   it.each([
-    ["with the seconds", { [HEADER.retryAfter]: "37" }, "Wait 37 seconds before the next request."],
-    ["without them", {}, REMEDIES.rate_limit_exceeded],
-  ])("of an error %s has its message and a hint", (_, headers, hint) => {
-    const response = new Response("", { status: 429, headers: { ...left, ...headers } });
-    const body = '{"code":"rate_limit_exceeded","message":"too many"}';
-    expect(explain(response, body, "A page of pets.", REMEDIES)).toEqual({
-      outcome: "429: too many. 999 of 1,000 requests left until 12:35:00 UTC.",
-      hint,
-    });
+    ["a success", 200, {}, "", `200: The new pet. ${LEFT}`],
+    [
+      "a repeated creation",
+      200,
+      { [HEADER.idempotentReplayed]: "true" },
+      "",
+      `200: The new pet. An earlier request with this key has added it. ${LEFT}`,
+    ],
+    [
+      "an error",
+      429,
+      { [HEADER.retryAfter]: "37" },
+      ERROR,
+      `429: too many. ${LEFT}`,
+      "Wait 37 seconds before the next request.",
+    ],
+    ["an error without Retry-After", 429, {}, ERROR, `429: too many. ${LEFT}`, wait],
+  ])("of %s says what is left, and what to do", (_, status, headers, body, outcome, hint?: string) => {
+    const response = new Response("", { status, headers: { ...left, ...headers } });
+    expect(explain(response, body, "The new pet.", REMEDIES)).toEqual({ outcome, ...(hint && { hint }) });
   });
 
   it.each([

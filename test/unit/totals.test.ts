@@ -18,11 +18,10 @@ it("the busiest windows of a day have all of their requests, also those that are
     const atMs = AT_MS + Math.floor(index / 3 - Math.random()) * 10_000;
     const admitted = Math.floor(Math.random() * 9);
     const refused = Math.floor(Math.random() * 9);
-    for (const window of [
-      new Date(atMs).toISOString().slice(0, 18),
-      new Date(atMs).toISOString().slice(0, 13),
-    ])
+    for (const length of [18, 13]) {
+      const window = new Date(atMs).toISOString().slice(0, length);
       byWindow.set(window, (byWindow.get(window) ?? 0) + admitted + refused);
+    }
     return { atMs, charged: 1, admitted, refusedBy: { hour: refused } };
   });
   const most = (length: number) =>
@@ -36,16 +35,12 @@ it("a window that is older than the last two with requests is complete", () => {
   expect(busiest(burst(0, 5), burst(1, 3), burst(0, 4))).toEqual({ burst: 9, hour: 12 });
   expect(busiest(burst(0, 5), burst(1, 3), burst(2, 1), burst(0, 4))).toEqual({ burst: 5, hour: 13 });
   expect(busiest(burst(0, 5), burst(2, 3), burst(1, 4), burst(0, 9))).toEqual({ burst: 5, hour: 21 });
-  expect(busiest(burst(0, 5), burst(2, 3), burst(1, 1), burst(3, 1), burst(2, 4))).toEqual({
-    burst: 7,
-    hour: 14,
-  });
+  const late = busiest(burst(0, 5), burst(2, 3), burst(1, 1), burst(3, 1), burst(2, 4));
+  expect(late).toEqual({ burst: 7, hour: 14 });
   // What is taken back was not requested, and neither was a lease.
   expect(busiest(burst(0, 5), burst(1, 9), burst(1, -9))).toEqual({ burst: 5, hour: 5 });
-  expect(busiest(burst(0, 5), burst(1, 3), { atMs: AT_MS + 20_000, charged: 8 }, burst(0, 4))).toEqual({
-    burst: 9,
-    hour: 12,
-  });
+  const lease = { atMs: AT_MS + 20_000, charged: 8 };
+  expect(busiest(burst(0, 5), burst(1, 3), lease, burst(0, 4))).toEqual({ burst: 9, hour: 12 });
 });
 
 it("requests count on their own day", () => {
@@ -62,11 +57,10 @@ it("requests count on their own day", () => {
 });
 
 it("the time of the last request of each kind never goes back, and nothing else changes it", () => {
-  const lastOf = (...changes: Parameters<typeof after>) =>
-    after(...changes).map(({ lastAdmittedMs, lastRefusedMs }) => [
-      lastAdmittedMs - AT_MS,
-      lastRefusedMs - AT_MS,
-    ])[0];
+  const lastOf = (...changes: Parameters<typeof after>) => {
+    const [{ lastAdmittedMs = 0, lastRefusedMs = 0 } = {}] = after(...changes);
+    return [lastAdmittedMs - AT_MS, lastRefusedMs - AT_MS];
+  };
   const admitted = { atMs: AT_MS + 5_000, admitted: 1 };
   const refused = { atMs: AT_MS + 6_000, refusedBy: { burst: 1 } };
   expect(lastOf(admitted, refused)).toEqual([5_000, 6_000]);
@@ -75,9 +69,8 @@ it("the time of the last request of each kind never goes back, and nothing else 
   // A lease, and what is taken back.
   const later = { atMs: AT_MS + 9_000, charged: 7 };
   expect(lastOf(admitted, refused, later)).toEqual([5_000, 6_000]);
-  expect(lastOf(admitted, refused, { ...later, admitted: -1, refusedBy: { burst: -1 } })).toEqual([
-    5_000, 6_000,
-  ]);
+  const takenBack = { ...later, admitted: -1, refusedBy: { burst: -1 } };
+  expect(lastOf(admitted, refused, takenBack)).toEqual([5_000, 6_000]);
   expect(lastOf(admitted, refused, { ...later, admitted: 1, lastMs: AT_MS + 8_000 })).toEqual([8_000, 6_000]);
 });
 
