@@ -15,6 +15,7 @@ import {
   after,
   answer,
   create,
+  createInTime,
   cutOff,
   error,
   full,
@@ -71,9 +72,8 @@ it.each<Row>([
   for (const random of [0, 0.999]) {
     vi.spyOn(Math, "random").mockReturnValue(random);
     const { store, requests } = newStore([...answers, answer(201)]);
-    const done = create(store, options);
-    await vi.runAllTimersAsync();
-    expect((await done).end).toBe(end);
+    const done = await createInTime(store, options);
+    expect(done.end).toBe(end);
     const waitsMs = requests.slice(1).map(({ ms }, index) => ms - Number(requests[index]?.ms));
     const expected = [...waits.matchAll(/(\S+)\+(\S+)/g)].map(([, least, jitter]) => {
       return expect.closeTo(1_000 * (Number(least) + random * Number(jitter)), -1);
@@ -96,10 +96,9 @@ it.each([
   for (const totalTimeoutMs of [1, 400, 25_300]) {
     const { store, requests } = newStore([each]);
     const deadlineMs = performance.now() + totalTimeoutMs;
-    const done = create(store, { totalTimeoutMs, maxRetries: Infinity });
-    await vi.runAllTimersAsync();
-    expect(await done).toMatchObject({ end: expect.stringMatching(/Error$/) });
-    expect((await done).ms).toBeLessThanOrEqual(totalTimeoutMs);
+    const done = await createInTime(store, { totalTimeoutMs, maxRetries: Infinity });
+    expect(done).toMatchObject({ end: expect.stringMatching(/Error$/) });
+    expect(done.ms).toBeLessThanOrEqual(totalTimeoutMs);
     expect(requests.every(({ ms }) => ms < deadlineMs)).toBe(true);
   }
 });
@@ -113,11 +112,10 @@ it.each([
   const onWait = vi.fn();
   const { store } = newStore([full("r=0;t=20")], { pace: true, onWait });
   await create(store);
-  const done = create(store, options);
-  await vi.runAllTimersAsync();
-  expect(await done).toMatchObject({ end, ms: expect.closeTo(ms, -1) });
+  const done = await createInTime(store, options);
+  expect(done).toMatchObject({ end, ms: expect.closeTo(ms, -1) });
   const exhausted = { code: "rate_limit_exceeded", retryAfterMs: 20_034, attempts: 0 };
-  if (waits === 0) expect((await done).error).toMatchObject(exhausted);
+  if (waits === 0) expect(done.error).toMatchObject(exhausted);
   const wait = { callId: expect.any(Number), method: "POST", url: PETS_URL, attempt: 1 };
   expect(onWait.mock.calls).toEqual(Array(waits).fill([{ ...wait, waitMs: expect.closeTo(ms, -1) }]));
 });
@@ -187,19 +185,17 @@ it.each(["onRequest", "onResponse", "onWait", "onEnd"] as const)(
     };
     for (const fail of [throwing, async () => throwing()]) {
       const { store, requests } = newStore(answers, { [hook]: fail });
-      const done = create(store);
-      await vi.runAllTimersAsync();
-      expect((await done).error).toBe(heldError);
+      const done = await createInTime(store);
+      expect(done.error).toBe(heldError);
       expect(requests).toHaveLength({ onRequest: 0, onResponse: 1, onWait: 1, onEnd: 3 }[hook]);
     }
     const { store } = newStore(answers, { [hook]: neverDone, totalTimeoutMs: 7_000, maxRetries: 0 });
-    const done = create(store, { maxRetries: 9 });
-    await vi.runAllTimersAsync();
+    const done = await createInTime(store, { maxRetries: 9 });
     const timeout = { end: "TimeoutError", ms: 7_000 };
     const failure = { end: "ApiError", ms: expect.toSatisfy((ms: number) => ms < 7_000) };
     const isLate = hook === "onRequest" || hook === "onResponse";
-    expect(await done).toMatchObject(isLate ? timeout : { ...failure, ms: expect.any(Number) });
-    expect((await done).ms).toBeLessThanOrEqual(7_000);
+    expect(done).toMatchObject(isLate ? timeout : { ...failure, ms: expect.any(Number) });
+    expect(done.ms).toBeLessThanOrEqual(7_000);
   },
 );
 
@@ -252,18 +248,16 @@ it.each([
 ])("a call that can't be repeated in time rejects with %s", async (_, each, expected) => {
   vi.spyOn(Math, "random").mockReturnValue(0);
   const { store } = newStore([each, answer(201)]);
-  const done = create(store, { totalTimeoutMs: 15_000 });
-  await vi.runAllTimersAsync();
-  expect((await done).error).toMatchObject({ attempts: 1, ...expected });
+  const done = await createInTime(store, { totalTimeoutMs: 15_000 });
+  expect(done.error).toMatchObject({ attempts: 1, ...expected });
 });
 
 it("durationMs is the time of the request, without hooks and key functions", async () => {
   const slowly = () => new Promise<string>((resolve) => setTimeout(resolve, 700, KEY));
   const onResponse = vi.fn();
   const { store } = newStore([answer(201)], { apiKey: slowly, onRequest: slowly, onResponse });
-  const done = create(store);
-  await vi.runAllTimersAsync();
-  expect((await done).ms).toBe(1_400);
+  const done = await createInTime(store);
+  expect(done.ms).toBe(1_400);
   expect(onResponse).toHaveBeenCalledWith(expect.objectContaining({ durationMs: 0 }));
 });
 
@@ -279,9 +273,7 @@ it("neither hooks nor errors show the key", async () => {
   const hook = (event: object) => events.push(event);
   const hooks = { onRequest: hook, onResponse: hook, onWait: hook, onEnd: hook };
   const { store } = newStore([networkError, error(503, "service_unavailable")], { ...hooks, maxRetries: 1 });
-  const done = create(store);
-  await vi.runAllTimersAsync();
-  const { error: failed } = await done;
+  const { error: failed } = await createInTime(store);
   expect([failed.attempts, events.length]).toEqual([2, 5]);
   const shown = [store, store.pets, failed, failed.cause, events].map((one) =>
     [inspect(one, { depth: 9, showHidden: true }), JSON.stringify(one), `${one}`, failed.stack].join(),
@@ -295,9 +287,7 @@ async function logOf(answers: Answer[], options: CreateOptions = {}) {
   const hook = (name: string) => (event: object) => log.push(JSON.stringify({ name, ...event }));
   const [onRequest, onResponse, onWait, onEnd] = ["request", "response", "wait", "end"].map(hook);
   const { store } = newStore(answers, { onRequest, onResponse, onWait, onEnd });
-  const done = create(store, { idempotencyKey: "mine", ...options });
-  await vi.runAllTimersAsync();
-  await done;
+  await createInTime(store, { idempotencyKey: "mine", ...options });
   return log.map((line) => JSON.parse(line));
 }
 

@@ -1,7 +1,7 @@
 // Retry-After in each of its forms, and what it stops, on virtual time and in a time zone that is not that of HTTP dates.
 
 import { beforeEach, expect, it, vi } from "vitest";
-import { type Answer, after, answer, create, error, newStore } from "./answers.ts";
+import { type Answer, after, answer, create, createInTime, error, newStore } from "./answers.ts";
 
 const NOW = "Thu, 26 Nov 2026 10:00:00 GMT";
 
@@ -58,9 +58,7 @@ it.each([
   for (const wrongMs of [0, 3_600_000]) {
     vi.setSystemTime(Date.parse(NOW) + wrongMs);
     const { store, requests } = newStore([error(503, "", { ...after(value), Date: NOW }), answer(201)]);
-    const done = create(store);
-    await vi.runAllTimersAsync();
-    await done;
+    await createInTime(store);
     expect(waitsOf(requests)).toEqual([seconds]);
   }
 });
@@ -74,9 +72,7 @@ it.each(FAR)("without the time of the server, %s counts from the time of this ma
 it("a 429 with a wait of a year stops other calls for a day", async () => {
   const { store, requests } = newStore([error(429, "", after(365 * 86_400)), answer(201)]);
   await create(store);
-  const done = create(store, { maxWaitMs: Infinity, totalTimeoutMs: Infinity });
-  await vi.runAllTimersAsync();
-  await done;
+  await createInTime(store, { maxWaitMs: Infinity, totalTimeoutMs: Infinity });
   expect(waitsOf(requests)).toEqual([86_400]);
 });
 
