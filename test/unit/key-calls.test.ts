@@ -124,56 +124,6 @@ describe("a call", () => {
     const [first, second] = isolates.map((each) => service.sent(each)[2] ?? 0);
     expect(Math.abs((first ?? 0) - (second ?? 0))).toBeGreaterThan(10);
   });
-
-  it.each([
-    ["waits if it would be the 20th in a second, which is left for a report", 0, 814],
-    ["does not wait longer because the clock has stepped back", -5_000, 4],
-  ])("%s", async (_, stepMs, waitMs) => {
-    const { network, world, isolate, newIsolate, at, burst, every, run } = newService({
-      minute: 200,
-      day: 300,
-    });
-    network.tripMs = 2;
-    // Two isolates share the last quarter of the limit, so this one gets no lease.
-    void burst(155, 0, newIsolate());
-    void every(10, 20, 210);
-    await run(205);
-    isolate.aheadMs = stepMs;
-    world.hasStepped = true;
-    const [{ waitedMs }] = await run(6_000, at(210));
-    expect(waitedMs).toBe(waitMs);
-  });
-});
-
-describe("a request waits for at most 5 s", () => {
-  it("for a lease of an isolate that has ended, and those that came later go on waiting", async () => {
-    const service = newService(pro);
-    const { network, world, at, burst, run } = service;
-    // Of the 292 requests that are left, this one holds six from 1,350 ms on.
-    const holder = newHolder(service);
-    world.time.after(1_400, () => world.end(holder));
-    const first = burst(290, 1_250);
-    const later = at(5_550);
-    await run(5_600);
-    // The call that is under way then takes too long for the first ones.
-    network.tripMs = 300;
-    expect(longest(await run(END, ...first))).toBe(5_000);
-    // Three seconds after the end of the lost lease, at 6,350 ms, the object refuses.
-    const { waitedMs, decision } = await later;
-    expect([decision.admitted, waitedMs > 800, waitedMs < 3_000]).toEqual([false, true, true]);
-  });
-
-  it("for a call that was cancelled together with its request, and the next requests call again", async () => {
-    let isCancelled = true;
-    const { at, world, run, sent } = newService(pro, { isCancelled: () => isCancelled });
-    void at(0);
-    const second = at(100);
-    await run(50);
-    isCancelled = false;
-    const [third] = await run(6_000, at(5_200));
-    expect([(await second).waitedMs, third.waitedMs]).toEqual([5_000, 100]);
-    expect([sent().includes(5_200), ours(world.usage().status.windows).minute.used]).toEqual([true, 3]);
-  });
 });
 
 describe("while a window is full", () => {
@@ -188,17 +138,6 @@ describe("while a window is full", () => {
     expect(sent().filter((atMs) => atMs > 200).length).toBeLessThanOrEqual(3);
     await run(4_500);
     expect([counted().used, refused()]).toEqual([3, 301]);
-  });
-
-  it("the object is asked if its minute may be over by its clock", async () => {
-    const { burst, at, run, sent } = newService({ minute: 1, day: 9 });
-    void burst(2, 50_000);
-    // The minute ends at 58,000 ms. The isolate knows the object's time to 100 ms.
-    const requests = [57_949, 57_951, 58_040].map((ms) => at(ms));
-    const decided = await run(58_500, ...requests);
-    expect(decided.map(({ decision }) => decision.admitted)).toEqual([false, true, false]);
-    expect(decided.map(({ waitedMs }) => waitedMs)).toEqual([0, 100, 11]);
-    expect(sent().filter((atMs) => atMs > 57_900)).toEqual([57_951]);
   });
 });
 

@@ -81,15 +81,6 @@ it("a flood of wrong secrets consumes nothing of the key, delays no request, and
   expect([asked > 8, asked <= 2 * 12]).toEqual([true, true]);
 });
 
-it("requests that one call has counted are not counted again if the clock has stepped back meanwhile", async () => {
-  const { world, isolate, at, run, used } = newColdService();
-  const waiting = [at(0), at(5)];
-  await run(20);
-  isolate.aheadMs -= 60_000;
-  world.hasStepped = true;
-  expect([admissions(await run(5_000, ...waiting)), used()]).toEqual([2, 2]);
-});
-
 it("a request that the object has counted in vain is counted once", async () => {
   const { network, loseObject, world, at, run, used } = newColdService();
   void at(0);
