@@ -314,18 +314,6 @@ it("during a ban, calls reject without a request, and afterwards the windows are
   expect(performance.now()).toBeLessThan(10 * MINUTE_MS + 20_000);
 });
 
-it("aborted calls leave the queue, and no timer stays behind", async () => {
-  const service = newService(3);
-  const { client } = newClient(service);
-  const aborts = range(10).map(() => new AbortController());
-  const calls = aborts.map(({ signal }, id) => client.pets.get(id, { signal }).then(() => id, String));
-  await vi.advanceTimersByTimeAsync(1_000);
-  for (const id of [3, 4, 6, 9]) aborts[id]?.abort("aborted");
-  const done = [0, 1, 2, "aborted", "aborted", 5, "aborted", 7, 8, "aborted"];
-  expect(await finish(Promise.all(calls))).toEqual(done);
-  expect([service.minutes(), vi.getTimerCount()]).toEqual([[3, 3], 0]);
-});
-
 it("the windows of an address are not those of the key, and a changed limit is used at once", async () => {
   const service = newService(10);
   const { get } = newClient(service);
