@@ -5,6 +5,7 @@ import { type ClientOptions, type CreateOptions, type NewPet, Petstore } from ".
 import { HEADER } from "../../../src/http/header-names.ts";
 
 export const HOUR_MS = 3_600_000;
+export const range = (length: number) => Array.from({ length }, (_, index) => index);
 export const KEY = "pet_secret";
 export const PETS_URL = "https://petstore.test/v1/pets";
 export const PET = '{"id":9223372036854775807,"name":"Rex","categoryId":2}';
@@ -47,6 +48,7 @@ export const networkError: Answer = () => {
   throw new TypeError("fetch failed", { cause: { code: "ECONNRESET" } });
 };
 
+export const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 export const slow: Answer = () => new Promise((resolve) => setTimeout(resolve, HOUR_MS, new Response(PET)));
 
 /** A request of the client, and when it was sent. */
@@ -94,6 +96,16 @@ export async function create(store: Petstore, options: CreateOptions = {}) {
 export async function createInTime(store: Petstore, options?: CreateOptions) {
   const done = create(store, options);
   await vi.runAllTimersAsync();
+  return done;
+}
+
+/** Lets time pass until `done`. */
+export async function finish<Result>(done: Promise<Result>): Promise<Result> {
+  const state = { isDone: false };
+  const end = () => Object.assign(state, { isDone: true });
+  done.then(end, end);
+  await vi.advanceTimersByTimeAsync(0);
+  while (!state.isDone) await vi.advanceTimersToNextTimerAsync();
   return done;
 }
 

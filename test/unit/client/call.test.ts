@@ -27,6 +27,7 @@ import {
   never,
   newStore,
   PETS_URL,
+  sleep,
   slow,
   untilAbort,
 } from "./answers.ts";
@@ -294,7 +295,7 @@ async function logOf(answers: Answer[], options: CreateOptions = {}) {
 const slowly =
   (each: Answer): Answer =>
   async (signal, path) => {
-    await new Promise((resolve) => setTimeout(resolve, 20.7));
+    await sleep(20.7);
     return each(signal, path);
   };
 

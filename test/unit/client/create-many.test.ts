@@ -3,14 +3,13 @@
 import { getEventListeners } from "node:events";
 import { beforeEach, expect, it, vi } from "vitest";
 import { type NewPet, Petstore, TimeoutError } from "../../../client/src/index.ts";
+import { finish, range, sleep } from "./answers.ts";
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "Date", "performance"] });
   return () => void vi.restoreAllMocks();
 });
 
-const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
-const range = (length: number) => Array.from({ length }, (_, index) => index);
 const petOf = (index: number): NewPet => ({ name: `${index}`, categoryId: 0 });
 
 /** A service that adds a pet once for each key. A pet of an even index takes longer than the next one; "bad" is refused. */
@@ -36,15 +35,6 @@ function newStore(maxConcurrency?: number) {
   };
   const base = { apiKey: "key", baseURL: "https://petstore.test", maxRetries: 0, maxConcurrency };
   return { store: new Petstore({ ...base, fetch: fetch as typeof globalThis.fetch }), pets, most };
-}
-
-/** Lets time pass until `done`. */
-async function finish<Result>(done: Promise<Result>): Promise<Result> {
-  const state = { isDone: false };
-  const end = () => Object.assign(state, { isDone: true });
-  done.then(end, end);
-  while (!state.isDone) await vi.advanceTimersByTimeAsync(5);
-  return done;
 }
 
 const isBad = (index: number) => index % 7 === 3;

@@ -73,36 +73,9 @@ function resultOf(work: () => unknown): unknown {
 
 /** Texts that are JSON, or nearly. */
 const pieces = fc.constantFrom(
-  ...[
-    ...'{}[],:"\\',
-    " ",
-    "\n",
-    "\u00a0",
-    "\x7f",
-    "\ud800",
-    "-",
-    ".5",
-    "e3",
-    "0",
-    "id",
-    '"id":',
-    '"id" :\t',
-    '"categoryId":',
-  ],
-  ...[
-    '"i\\u0064":',
-    '"\\u0069d":',
-    '"\\u00zz":',
-    '"x\\\\"',
-    '"id"',
-    '\\"id\\":',
-    "null",
-    "true",
-    '{"id":',
-    "},",
-    '"__proto__":',
-    ...LONG,
-  ],
+  ...String.raw`{ } [ ] , : " \ - .5 e3 0 id null true {"id": }, "__proto__": "categoryId": "x\\"`.split(" "),
+  ...String.raw`"id" "id": \"id\": "i\u0064": "\u0069d": "\u00zz":`.split(" "),
+  ...[" ", "\n", "\u00a0", "\x7f", "\ud800", '"id" :\t', ...LONG],
 );
 const value = fc.letrec<{ json: unknown }>((tie) => {
   const leaf = fc.oneof(

@@ -9,17 +9,15 @@ import { rollOver, unusedQuota } from "../../../src/limits/object/quota.ts";
 import { startOfWindowMs } from "../../../src/limits/windows.ts";
 import { Random } from "../../simulation/random.ts";
 import { NO_REQUESTS } from "../../support/key-record.ts";
+import { finish, HOUR_MS, range, sleep } from "./answers.ts";
 
 const START_MS = Date.parse("2026-11-23T10:00:00Z");
 const MINUTE_MS = 60_000;
-const HOUR_MS = 3_600_000;
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "Date", "performance"], now: START_MS });
   return () => void vi.restoreAllMocks();
 });
-
-const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 
 /** A key of the service, with one isolate that holds no leases. The client does not know its clock. */
 function newService(minute: number, { day = 1e6, startMs = START_MS } = {}) {
@@ -111,18 +109,6 @@ function newClient(
   const get = (id: number) => client.pets.get(id);
   return { client, get, sentMs, isSent, network };
 }
-
-/** Lets time pass until `done`. */
-async function finish<Result>(done: Promise<Result>): Promise<Result> {
-  const state = { isDone: false };
-  const end = () => Object.assign(state, { isDone: true });
-  done.then(end, end);
-  await vi.advanceTimersByTimeAsync(0);
-  while (!state.isDone) await vi.advanceTimersToNextTimerAsync();
-  return done;
-}
-
-const range = (length: number) => Array.from({ length }, (_, index) => index);
 
 it.each(range(16))(
   "one client: no request is refused but in the first burst, and none waits while others are left (seed %i)",

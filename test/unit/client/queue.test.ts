@@ -3,14 +3,13 @@
 import { beforeEach, expect, it, vi } from "vitest";
 import type { Petstore } from "../../../client/src/index.ts";
 import { Limiter, type Ticket } from "../../../client/src/limiter.ts";
-import { type Answer, answer, never, newStore, PET } from "./answers.ts";
+import { type Answer, answer, never, newStore, PET, range, sleep } from "./answers.ts";
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "Date", "performance"], now: 0 });
   return () => void vi.restoreAllMocks();
 });
 
-const range = (length: number) => Array.from({ length }, (_, index) => index);
 const get = (store: Petstore, id: number, signal?: AbortSignal) =>
   store.pets.get(id, { signal }).then(() => id, String);
 
@@ -27,7 +26,7 @@ it.each([
     const slow: Answer = async (signal, path) => {
       underway += 1;
       counts.push(underway);
-      await new Promise((resolve) => setTimeout(resolve, 50));
+      await sleep(50);
       underway -= 1;
       return answer(200)(signal, path);
     };
@@ -119,7 +118,7 @@ it("many waiting calls take a few steps each, keep their order, and those aborte
 
 it("when the first response shows the limits, the waiting calls look at them, 500 at a time", async () => {
   const first: Answer = async (signal) => {
-    await new Promise((resolve) => setTimeout(resolve, 300));
+    await sleep(300);
     return answer(200, PET, EXHAUSTED)(signal);
   };
   const { store } = newStore([first, never], { totalTimeoutMs: Infinity });

@@ -11,6 +11,7 @@ import {
   TimeoutError,
 } from "../../../client/src/index.ts";
 import { TestService, type TestServiceOptions } from "../../../client/src/testing.ts";
+import { range } from "./answers.ts";
 
 afterEach(() => {
   vi.useRealTimers();
@@ -24,7 +25,6 @@ function newTest(options: TestServiceOptions = {}, ofClient: Partial<ClientOptio
   return { service, client: new Petstore({ ...base, ...ofClient }) };
 }
 
-const range = (length: number) => Array.from({ length }, (_, index) => index);
 const petOf = (index: number) => ({ name: `${index}`, categoryId: 2n ** 62n + BigInt(index) });
 
 it("pets are created, listed in pages and by status, and got", async () => {
