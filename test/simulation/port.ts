@@ -26,7 +26,7 @@ import { KEY_ID, NO_REQUESTS } from "../support/key-record.ts";
 
 export { banEndMs } from "../../src/limits/object/bans.ts";
 export type AcquireAnswer = protocol.AcquireAnswer<object>;
-export type { AcquireRequest, NoKey, Status } from "../../src/limits/protocol.ts";
+export type { AcquireRequest, AcquireResult, NoKey, Status } from "../../src/limits/protocol.ts";
 
 /** An API that counts with the limiter: its policy, and its key for a key of ours. */
 export interface Service {
