@@ -75,7 +75,8 @@ const IN_FORCE_MS = 30_000;
 
 /**
  * The records of a window. `limit`: of the object's latest call; `most`: what it may admit by it, which after a lower limit is what was
- * charged by then; `refusedLimit`: the largest that a refusal was for, or a lower one that came later. `lost`: the most that isolates that ended may have left charged.
+ * charged by then; `refusedLimit`: the largest that a refusal was for, or a lower one that came later; `lost`: the most that is charged, and was
+ * perhaps not admitted.
  */
 interface Entry {
   name: string;
@@ -233,6 +234,11 @@ export abstract class Checks {
     if (!holds && this.#failure === undefined) this.#failure = new Error(what());
   }
 
+  /** After the step of a clock this may not hold. */
+  #expectUnlessStepped(holds: boolean, what: () => string): void {
+    this.expect(holds || this.hasStepped, what);
+  }
+
   throwFailure(): void {
     if (this.#failure !== undefined) throw this.#failure;
   }
@@ -374,50 +380,51 @@ export abstract class Checks {
     });
   }
 
-  #record(decision: Decision, { isolate, calls, isLocal, atMs: arrivedMs }: Asked): void {
-    const { admitted, windows, nowMs, bannedUntilMs } = decision;
-    const { counts } = this;
-    const versions = this.#versionsFor(arrivedMs);
+  #record(decision: Decision, asked: Asked): void {
+    const { admitted, windows, bannedUntilMs = Number.POSITIVE_INFINITY } = decision;
+    const { isolate, isLocal } = asked;
+    const versions = this.#versionsFor(asked.atMs);
     for (const [name, { limit }] of Object.entries(windows)) {
-      const isKnown = versions.some(
-        ({ limits }) => ((limits as ByWindow<number>)[name] ?? MAX_LIMIT) === limit,
-      );
+      const isOf = (key: Key) => ((key.limits as ByWindow<number>)[name] ?? MAX_LIMIT) === limit;
       // Another release may have other windows.
-      this.expect(isKnown || !(name in this.lengths) || this.hasStepped, () => `a limit of ${limit}`);
+      this.#expectUnlessStepped(versions.some(isOf) || !(name in this.lengths), () => `a limit of ${limit}`);
     }
     // After the object's clock steps back, a later ban can end earlier.
-    const isLifted = versions.every(({ bansLiftedUntilMs }) => (bannedUntilMs ?? 1 / 0) <= bansLiftedUntilMs);
-    this.expect(!isLifted || this.hasStepped, () => "a ban has outlived its lift");
-    if (isLocal) counts.local += 1;
+    const isLifted = versions.every((key) => bannedUntilMs <= key.bansLiftedUntilMs);
+    this.#expectUnlessStepped(!isLifted, () => "a ban has outlived its lift");
+    if (isLocal) this.counts.local += 1;
     this.isDirty ||= isLocal;
     // What an isolate refuses by its share may be left for others.
-    if (calls === isolate.calls && (admitted || !isLocal)) this.#expectNoRise(decision, isolate);
-    if (!admitted) {
-      const named = tighterWindow(decision);
-      this.expect(left(decision, named) === 0, () => `refused with ${left(decision, named)} left`);
-      const { [HEADER.retryAfter]: retryAfter } = headersOf(decision);
-      const window = windows[named] ?? shortest(windows);
-      const endMs = bannedUntilMs ?? resetMs(window);
-      const retryMs = this.objectNowMs + Number(retryAfter) * 1000;
-      const isEnough = isLocal || this.hasStepped || retryMs >= endMs;
-      this.expect(isEnough, () => `Retry-After ${retryAfter} is too short`);
-      if (bannedUntilMs !== undefined) {
-        counts.bans += 1;
-        return;
-      }
-      counts.refused += 1;
-      const refusals = this.#refusalsOf(shortest(windows).startMs);
-      refusals.firstMs ??= this.time.nowMs;
-      refusals.arrivedMs.push(arrivedMs);
-      this.#refusedBy.set(named, (this.#refusedBy.get(named) ?? 0) + 1);
-      // So late, an isolate refuses by itself although a lease may come back a moment later. That does not show that the window is full.
-      if (isLocal && this.time.nowMs - arrivedMs >= LAST_CALL_MS) return;
-      const { startMs, limit } = window;
-      const entry = this.entry(named, startMs);
-      entry.refusedLimit = Math.max(entry.refusedLimit, Math.min(limit, entry.limit || limit));
+    if (asked.calls === isolate.calls && (admitted || !isLocal)) this.#expectNoRise(decision, isolate);
+    if (admitted) this.#recordAdmission(decision, asked);
+    else this.#recordRefusal(decision, asked);
+  }
+
+  #recordRefusal(decision: Decision, { isLocal, atMs: arrivedMs }: Asked): void {
+    const { windows, bannedUntilMs } = decision;
+    const named = tighterWindow(decision);
+    this.expect(left(decision, named) === 0, () => `refused with ${left(decision, named)} left`);
+    const { [HEADER.retryAfter]: retryAfter } = headersOf(decision);
+    const window = windows[named] ?? shortest(windows);
+    const isEnough = this.objectNowMs + Number(retryAfter) * 1000 >= (bannedUntilMs ?? resetMs(window));
+    this.#expectUnlessStepped(isLocal || isEnough, () => `Retry-After ${retryAfter} is too short`);
+    if (bannedUntilMs !== undefined) {
+      this.counts.bans += 1;
       return;
     }
-    counts.admitted += 1;
+    this.counts.refused += 1;
+    const refusals = this.#refusalsOf(shortest(windows).startMs);
+    refusals.firstMs ??= this.time.nowMs;
+    refusals.arrivedMs.push(arrivedMs);
+    this.#refusedBy.set(named, (this.#refusedBy.get(named) ?? 0) + 1);
+    // So late, an isolate refuses by itself although a lease may come back a moment later. That does not show that the window is full.
+    if (isLocal && this.time.nowMs - arrivedMs >= LAST_CALL_MS) return;
+    const entry = this.entry(named, window.startMs);
+    entry.refusedLimit = Math.max(entry.refusedLimit, Math.min(window.limit, entry.limit || window.limit));
+  }
+
+  #recordAdmission({ windows, nowMs }: Decision, { isolate, calls, isLocal, atMs: arrivedMs }: Asked): void {
+    this.counts.admitted += 1;
     // By a lease, or by a call without delay.
     const isAtOnce = !isLocal && arrivedMs === this.time.nowMs;
     for (const [name, window] of Object.entries(windows)) {
@@ -429,14 +436,14 @@ export abstract class Checks {
       entry.admitted += 1;
       entry.admittedMs.push(this.time.nowMs);
       if (isLocal) entry.admittedLocally += 1;
-      const most = entry.most + entry.admittedLocally;
       const when = `${name} of ${new Date(window.startMs).toISOString()}`;
-      this.expect(entry.admitted <= most, () => `${entry.admitted} admitted of ${entry.most} in the ${when}`);
+      const { admitted, most, admittedLocally } = entry;
+      this.expect(admitted <= most + admittedLocally, () => `${admitted} admitted of ${most} in the ${when}`);
       // Before it has heard of the object, an isolate knows the minute by its own clock only.
       const isGuess = isLocal && isolate.aheadMs !== 0 && isolate.admitted.size === 0;
       if (calls === isolate.calls && !isGuess) this.#expectOwnLimit(isolate, entry, window.limit);
-      if (isAtOnce && !this.hasStepped)
-        this.expect(this.objectNowMs < resetMs(window), () => `a lease was used after its ${name}`);
+      const isOver = isAtOnce && this.objectNowMs >= resetMs(window);
+      this.#expectUnlessStepped(!isOver, () => `a lease was used after its ${name}`);
     }
   }
 
@@ -445,7 +452,7 @@ export abstract class Checks {
     const own = (admitted.get(entry) ?? 0) + 1;
     admitted.set(entry, own);
     const most = Math.max(entry.most, limit);
-    this.expect(own <= most || this.hasStepped, () => `one isolate has admitted ${own} of ${most}`);
+    this.#expectUnlessStepped(own <= most, () => `one isolate has admitted ${own} of ${most}`);
   }
 
   /** Remaining never rises in the responses of one isolate, while the limit stays. */
@@ -503,7 +510,7 @@ export abstract class Checks {
     for (const [id, { lease, seenMs, number, admitted }] of contentOf(before).isolates) {
       if (isolates.has(id)) continue;
       const isOld = Math.abs(this.objectNowMs - seenMs) >= FORGOTTEN_MS;
-      this.expect(isOld || this.hasStepped, () => "an isolate was forgotten early");
+      this.#expectUnlessStepped(isOld, () => "an isolate was forgotten early");
       if (lease !== undefined) this.#lose(lease.grantedMs, lease.size - lease.used);
       // What a call without an answer was charged or has reported may be reported once more.
       const call = [...this.underway].find((each) => each.isolate === id && each.number === number);
@@ -571,16 +578,15 @@ export abstract class Checks {
     const refusals = this.#refusalsOf(startMs);
     refusals.maxLimit = Math.max(limit, refusals.maxLimit);
     if (this.memory !== undefined && contentOf(this.memory).hasRefusal) refusals.firstMs ??= this.time.nowMs;
-    const isOver = this.objectNowMs >= this.#toldBanMs || this.hasStepped;
-    const isLifted = this.versions.some(({ key }) => key.bansLiftedUntilMs >= this.#toldBanMs);
-    this.expect(isOver || isLifted || (bannedUntilMs ?? 0) >= this.#toldBanMs, () => "a ban was lost");
+    const endMs = Math.max(this.objectNowMs, ...this.versions.map(({ key }) => key.bansLiftedUntilMs));
+    this.#expectUnlessStepped(Math.max(bannedUntilMs ?? 0, endMs) >= this.#toldBanMs, () => "a ban was lost");
     if (bannedUntilMs === undefined || bannedUntilMs === this.#lastBanMs) return;
     this.#lastBanMs = bannedUntilMs;
     const { firstMs = this.time.nowMs, arrivedMs, maxLimit } = refusals;
     const open = this.#asked.filter(({ isOpen }) => isOpen).map(({ atMs }) => atMs);
     const late = [...arrivedMs, ...open].filter((ms) => ms > firstMs + 2_000).length;
-    const isEarned = late > 3 * Math.max(60, maxLimit) || this.hasStepped || this.crashes > 0;
-    this.expect(isEarned, () => `banned after ${late} late refusals`);
+    const isEarned = late > 3 * Math.max(60, maxLimit) || this.crashes > 0;
+    this.#expectUnlessStepped(isEarned, () => `banned after ${late} late refusals`);
   }
 
   /** An isolate hears of a ban until then. */
@@ -600,20 +606,19 @@ export abstract class Checks {
     for (const [id, { lease }] of this.#known)
       if (isolate.ids.has(id) && lease !== undefined) this.#lose(lease.grantedMs, lease.size - lease.used);
     const open = this.#asked.filter((each) => each.isOpen && each.isolate === isolate).length;
+    this.#lose(this.objectNowMs, open);
     // They may have been charged in the minute before.
     const earlierMs = this.objectNowMs - MAX_WAIT_MS;
-    this.#lose(this.objectNowMs, open);
-    const seconds = shortest(this.lengths);
-    if (startOfWindowMs(seconds, earlierMs) !== startOfWindowMs(seconds, this.objectNowMs))
-      this.#lose(earlierMs, open);
+    const [before, now] = [earlierMs, this.objectNowMs].map((ms) =>
+      startOfWindowMs(shortest(this.lengths), ms),
+    );
+    if (before !== now) this.#lose(earlierMs, open);
   }
 
-  /** At rest: leases that have come back, but the object has forgotten that. */
-  #loseForgottenLeases(): void {
-    for (const [id] of this.#known) this.loseForgottenLease(id);
-  }
-
-  /** Such a lease comes back again with the next call of its isolate, which may be too late for its minute. */
+  /**
+   * A lease that has come back, which the object has forgotten, comes back again with the next call of its isolate. That may be too late for its
+   * minute.
+   */
   protected loseForgottenLease(id: string): void {
     const { lease } = this.#known.get(id) ?? {};
     if (lease === undefined || this.counts.forgotten === 0 || this.#lostLeases.has(`${id} ${lease.id}`))
@@ -621,6 +626,10 @@ export abstract class Checks {
     if (this.objectNowMs < lease.renewedMs + lease.durationMs + LEASE_LOST_MS) return;
     this.#lostLeases.add(`${id} ${lease.id}`);
     this.#lose(lease.grantedMs, lease.size - lease.used);
+  }
+
+  #loseForgottenLeases(): void {
+    for (const [id] of this.#known) this.loseForgottenLease(id);
   }
 
   /** The answer to a call that has counted may be lost, and its repetition find no key, or one whose secret has ended. */
@@ -639,19 +648,18 @@ export abstract class Checks {
   /** A window has admitted the largest limit for which it has refused, except what ended isolates have lost. */
   expectExact(): void {
     this.#loseForgottenLeases();
-    // What is lost of a longest window can keep requests from each shorter one in it.
     const entries = [...this.entries.values()];
-    const names = Object.keys(this.lengths);
-    const longest = entries.filter(({ name }) => name === names.at(-1));
+    const secondsOf = ({ name }: Entry) => this.lengths[name] ?? 1;
+    const most = Math.max(...Object.values(this.lengths));
+    // What is lost of a longest window can keep requests from each shorter one in it.
+    const longest = entries.filter((each) => secondsOf(each) === most);
     const lost = longest.reduce((sum, each) => sum + each.lost, this.#countedInVain);
-    for (const [key, { name, startMs, refusedLimit, admitted }] of this.entries) {
+    for (const [key, entry] of this.entries) {
+      const { startMs, refusedLimit, admitted } = entry;
+      const hasEntry = (each: Entry) =>
+        secondsOf(each) > secondsOf(entry) && startOfWindowMs(secondsOf(each), startMs) === each.startMs;
       // A refusal names a shorter window if leases could still make more room in a longer one, which may then be used up by them.
-      const isLongerFull = entries.some(
-        (each) =>
-          names.indexOf(each.name) > names.indexOf(name) &&
-          startOfWindowMs(this.lengths[each.name] ?? 1, startMs) === each.startMs &&
-          each.admitted + lost >= each.limit,
-      );
+      const isLongerFull = entries.some((each) => hasEntry(each) && each.admitted + lost >= each.limit);
       this.expect(
         admitted + lost >= refusedLimit || isLongerFull,
         () => `refused, with ${admitted} of ${refusedLimit} admitted, ${key}`,
@@ -667,51 +675,57 @@ export abstract class Checks {
   /** Usage shows the admitted and refused requests. */
   expectUsage(): void {
     this.#loseForgottenLeases();
+    this.#expectAdmittedInUsage();
+    this.#expectRefusedInUsage();
+  }
+
+  #expectAdmittedInUsage(): void {
     const { status, days } = this.usage();
     const [name = ""] = Object.keys(this.lengths);
     const { startMs, used } = shortest(status.windows);
-    const entries = [...this.entries.values()].filter((each) => each.name === name);
+    const all = { what: "all days", shown: 0, isIn: (_: Entry) => true };
+    for (const { admitted } of days) all.shown += admitted;
+    const parts = days.map(({ date, admitted }) => ({
+      what: date,
+      shown: admitted,
+      isIn: (each: Entry) => formatDate(each.startMs) === date,
+    }));
+    if (startMs > 0)
+      parts.push({
+        what: `${name} ${new Date(startMs).toISOString()}`,
+        shown: used,
+        isIn: (each) => each.startMs === startMs,
+      });
     // A batch with a lost result may be counted in one window by the object, and in the next by its isolate.
-    const isMerged = this.counts.local > 0;
-    const more = this.open + this.#countedInVain;
-    const check = (what: string, used: number, entries: Entry[]) => {
-      const admitted = entries.reduce((all, entry) => all + entry.admitted, 0);
-      const lost = entries.reduce((all, entry) => all + entry.lost, 0);
+    for (const { what, shown, isIn } of this.counts.local > 0 ? [all] : [...parts, all]) {
+      const entries = [...this.entries.values()].filter((each) => each.name === name && isIn(each));
+      const admitted = entries.reduce((sum, entry) => sum + entry.admitted, 0);
+      const lost = entries.reduce((sum, entry) => sum + entry.lost, 0);
+      const most = admitted + lost + this.open + this.#countedInVain;
       this.expect(
-        used + this.#unreported >= admitted && (used <= admitted + lost + more || this.cancelled > 0),
-        () => `usage shows ${used}, ${admitted} were admitted (${lost} lost), ${what}`,
+        shown + this.#unreported >= admitted && (shown <= most || this.cancelled > 0),
+        () => `usage shows ${shown}, ${admitted} were admitted (${lost} lost), ${what}`,
       );
-    };
-    if (!isMerged && startMs > 0)
-      check(`${name} ${new Date(startMs).toISOString()}`, used, [this.entry(name, startMs)]);
-    for (const { date, admitted } of isMerged ? [] : days)
-      check(
-        date,
-        admitted,
-        entries.filter((each) => formatDate(each.startMs) === date),
-      );
-    check(
-      "all days",
-      days.reduce((sum, { admitted }) => sum + admitted, 0),
-      entries,
-    );
-    const refusedBy = days.reduce((all, day) => addEach(all, day.refusedBy), {});
-    const refused = sum(refusedBy);
-    // The object also counts the refusals with which a ban begins. It forgets isolates that it has not heard of for ISOLATE_KEPT_MS.
-    const least = this.counts.refused;
-    const most = least + this.counts.bans + this.#countedInVain;
+    }
+  }
+
+  #expectRefusedInUsage(): void {
     const mayDiffer =
       this.hasEndedIsolates || this.#unreported > 0 || this.cancelled > 0 || this.platform.hasDropped;
+    if (mayDiffer) return;
+    const { days } = this.usage();
+    const shown = days.reduce<ByWindow<number>>((all, { refusedBy }) => addEach(all, refusedBy), {});
+    const { refused, bans, forgotten } = this.counts;
+    // The object also counts the refusals with which a ban begins. It forgets isolates that it has not heard of for ISOLATE_KEPT_MS.
+    const more = bans + this.#countedInVain;
     this.expect(
-      mayDiffer || ((refused >= least || this.counts.forgotten > 0) && refused <= most),
-      () => `usage shows ${refused} refused, ${least} to ${most} were`,
+      (sum(shown) >= refused || forgotten > 0) && sum(shown) <= refused + more,
+      () => `usage shows ${sum(shown)} refused, ${refused} to ${refused + more} were`,
     );
-    for (const each of Object.keys(this.lengths)) {
-      const [shown = 0, were = 0] = [(refusedBy as ByWindow<number>)[each], this.#refusedBy.get(each)];
-      this.expect(
-        mayDiffer || this.counts.forgotten > 0 || Math.abs(shown - were) <= most - least + this.#refusedAgain,
-        () => `usage shows ${shown} refused by the ${each}, ${were} were`,
-      );
+    for (const name of Object.keys(this.lengths)) {
+      const [by = 0, were = 0] = [shown[name], this.#refusedBy.get(name)];
+      const isRight = forgotten > 0 || Math.abs(by - were) <= more + this.#refusedAgain;
+      this.expect(isRight, () => `usage shows ${by} refused by the ${name}, ${were} were`);
     }
   }
 
