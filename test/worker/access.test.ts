@@ -6,11 +6,10 @@ import { HEADER } from "../../src/http/header-names.ts";
 import { MESSAGES } from "../../src/http/messages.ts";
 import { changeAccess, suspendKey } from "../../src/operators/admin.ts";
 import { interceptCalls } from "../support/worker/bindings.ts";
-import { type Client, countPets, newClient, operator } from "../support/worker/client.ts";
+import { type Client, countPets, newClient, operator, POST, REX } from "../support/worker/client.ts";
 import { takeLogLines } from "../support/worker/log-lines.ts";
 import { pass } from "../support/worker/time.ts";
 
-const REX = `{"name":"Rex","categoryId":1}`;
 const FORBIDDEN = { code: "forbidden", message: MESSAGES.forbidden.readOnly, status: 403 };
 
 const reader = () => newClient({ access: "read" });
@@ -20,22 +19,15 @@ it.each([
   ["POST", "/v1/pets", REX],
   ["POST", "/v1/pets", "{"],
   ["POST", "/v1/nowhere", REX],
-  ["POST", "/v1/usage", ""],
-  ["DELETE", "/v1/pets", ""],
-  ["DELETE", "/v1/nowhere", ""],
-  ["PATCH", "/v1/pets/1", ""],
-  ["OPTIONS", "/v1/pets", ""],
+  ["DELETE", "/v1/pets", undefined],
+  ["PATCH", "/v1/nowhere", undefined],
+  ["OPTIONS", "/v1/pets", undefined],
 ])("a read-only key gets a 403 for %s %s %s, which counts and adds no pet", async (method, path, body) => {
   const { id, call } = await reader();
   const before = await countPets();
-  const init = {
-    method,
-    ...(body !== "" && { body }),
-    headers: { "Content-Type": "application/json" },
-  };
   for (const remaining of ["999", "998"]) {
-    const response = await call(path, init);
-    expect([response.status, response.headers.get(HEADER.rateLimitRemaining)]).toEqual([403, remaining]);
+    const response = await call(path, { method, headers: POST.headers, ...(body && { body }) });
+    expect(response.headers.get(HEADER.rateLimitRemaining)).toBe(remaining);
     expect(await response.json()).toEqual(FORBIDDEN);
   }
   expect(await countPets()).toBe(before);

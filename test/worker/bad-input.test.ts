@@ -6,7 +6,7 @@ import { beforeEach, expect, it } from "vitest";
 import { app } from "../../src/app.ts";
 import { MAX_BODY_BYTES } from "../../src/http/body.ts";
 import { FIELD_PROBLEMS, MESSAGES } from "../../src/http/messages.ts";
-import { type Client, countPets, expectDocumented, newClient } from "../support/worker/client.ts";
+import { type Client, countPets, expectDocumented, newClient, POST, REX } from "../support/worker/client.ts";
 import { takeLogLines } from "../support/worker/log-lines.ts";
 import { fakeTimeouts, hasSettled, pass } from "../support/worker/time.ts";
 
@@ -23,12 +23,11 @@ async function expectRefusal(response: Response, message: string, [status, code]
 
 const { field, json, bodyIncomplete, bodyTooSlow } = MESSAGES.invalid_request;
 const TOO_LARGE = MESSAGES.payload_too_large.body(MAX_BODY_BYTES);
-const REX = `{"name":"Rex","categoryId":1}`;
 const bytesOf = (text: string) => new TextEncoder().encode(text);
 
 /** Posts a body directly to the app: on the way to the Worker the stream would become another one. */
 async function postToApp(body: ReadableStream): Promise<Response> {
-  const headers = { Authorization: `Bearer ${client.secret}`, "Content-Type": "application/json" };
+  const headers = { Authorization: `Bearer ${client.secret}`, ...POST.headers };
   const response = await app.request("/v1/pets", { method: "POST", headers, body }, env);
   await expectDocumented("POST", "/v1/pets", response);
   return response;
@@ -37,7 +36,7 @@ async function postToApp(body: ReadableStream): Promise<Response> {
 it("a body of exactly the limit is accepted, with and without a length; one that is too large gets 413, unread if it has a length", async () => {
   const text = REX.padEnd(MAX_BODY_BYTES, " ");
   for (const body of [text, new Blob([text]).stream()]) expect((await client.post(body)).status).toBe(201);
-  const headers = { "Content-Type": "application/json", "Content-Length": `${MAX_BODY_BYTES + 1}` };
+  const headers = { ...POST.headers, "Content-Length": `${MAX_BODY_BYTES + 1}` };
   const refused = await client.post(new ReadableStream({ type: "bytes" }), headers);
   await expectRefusal(refused, TOO_LARGE, [413, "payload_too_large"]);
 });

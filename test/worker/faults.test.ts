@@ -10,10 +10,17 @@ import { HEADER } from "../../src/http/header-names.ts";
 import { MESSAGES, type OutageMessage } from "../../src/http/messages.ts";
 import type { OperationId } from "../../src/http/operations.ts";
 import type { UsageBody } from "../../src/keys/usage/usage-body.ts";
-import { encodeCursor } from "../../src/pets/cursor.ts";
 import { insertPet } from "../../src/pets/store.ts";
 import { interceptCalls, interceptStatements, objectOf } from "../support/worker/bindings.ts";
-import { acquire, batch, type Client, countPets, newClient } from "../support/worker/client.ts";
+import {
+  acquire,
+  batch,
+  type Client,
+  countPets,
+  LAST_PAGE,
+  newClient,
+  POST,
+} from "../support/worker/client.ts";
 import { takeLogLines } from "../support/worker/log-lines.ts";
 import { fakeTimeouts, hasSettled, pass, skipPauses, turns } from "../support/worker/time.ts";
 
@@ -79,18 +86,13 @@ hangs                          | 503 at 5 s local | 503 at 5 s local | 503 at 5 
 
 const OUTAGES = MESSAGES.service_unavailable;
 
-const TYPE = { "Content-Type": "application/json" };
-const POST = { method: "POST", headers: TYPE, body: `{"name":"Rex","categoryId":1}` };
-const POST_ONCE = { ...POST, headers: { ...TYPE, [HEADER.idempotencyKey]: "once" } };
-
-/** A list without a next page, which is never cached. */
-const LIST = `/v1/pets?cursor=${encodeCursor(2n ** 62n)}`;
+const POST_ONCE = { ...POST, headers: { ...POST.headers, [HEADER.idempotencyKey]: "once" } };
 
 type Column = OperationId | "createPet, once" | "no operation";
 
 /** A request of each operation, by the id of a pet of its own, and its status without faults. The first block of the table has each. */
 const REQUESTS: Record<Column, [path: string, init: RequestInit, status: number]> = {
-  listPets: [LIST, {}, 200],
+  listPets: [LAST_PAGE, {}, 200],
   getPet: ["/v1/pets/{petId}", {}, 200],
   createPet: ["/v1/pets", POST, 201],
   "createPet, once": ["/v1/pets", POST_ONCE, 201],

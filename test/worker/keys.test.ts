@@ -11,7 +11,14 @@ import { keyIdOf, newKeyId, newSecret } from "../../src/keys/secret.ts";
 import { revokeKey, rotateKey, suspendKey } from "../../src/operators/admin.ts";
 import { encodeCursor } from "../../src/pets/cursor.ts";
 import { interceptCalls, watchObjects, watchReads, watchStatements } from "../support/worker/bindings.ts";
-import { fetchWithoutKey, newAddress, newClient, newKey, operator } from "../support/worker/client.ts";
+import {
+  fetchWithoutKey,
+  LAST_PAGE,
+  newAddress,
+  newClient,
+  newKey,
+  operator,
+} from "../support/worker/client.ts";
 import { takeLogLines } from "../support/worker/log-lines.ts";
 import { beginMinute, pass } from "../support/worker/time.ts";
 
@@ -22,9 +29,6 @@ const headersOf = (secret: string, address = newAddress()) => ({
 /** The status of a request with a key. Its path does not exist, so that it needs nothing but the key. */
 const send = async (secret: string, address?: string) =>
   (await fetchWithoutKey("/v1/nowhere", headersOf(secret, address))).status;
-
-/** A list without a next page, which is never cached. */
-const LAST_PAGE = `/v1/pets?cursor=${encodeCursor(2n ** 62n)}`;
 
 /** A secret of a key that does not exist. */
 const unknownSecret = () => newSecret(newKeyId());
@@ -113,16 +117,9 @@ it.each<[sent: string, problem: "missing" | SecretProblem, headers: (valid: stri
   ["an expired key", "expired", async () => bearer(await formerSecret("expiry"))],
   ["a replaced key", "replaced", async () => bearer(await formerSecret("rotation"))],
   ["a revoked key", "revoked", async () => bearer(await formerSecret("revocation"))],
-  ["a revoked key, expired", "revoked", async () => bearer(await formerSecret("expiry", "revocation"))],
-  ["a suspended key", "suspended", async () => bearer(await formerSecret("suspension"))],
   ["a suspended key, expired", "suspended", async () => bearer(await formerSecret("expiry", "suspension"))],
-  [
-    "a suspended key, replaced",
-    "suspended",
-    async () => bearer(await formerSecret("rotation", "suspension")),
-  ],
+  ["a suspended key", "suspended", async () => bearer(await formerSecret("suspension"))],
   ["a suspended key, revoked", "revoked", async () => bearer(await formerSecret("suspension", "revocation"))],
-  ["a revoked key, replaced", "revoked", async () => bearer(await formerSecret("rotation", "revocation"))],
 ])(
   "callers without a valid key get a 401 that says why, also if the key is in the query: %s",
   async (_, problem, headers) => {
@@ -139,14 +136,10 @@ it.each<[sent: string, problem: "missing" | SecretProblem, headers: (valid: stri
 it.each([
   ["of-later", null, "is unknown to this version"],
   // The limits of an unknown plan are not used: they may mean something else there.
-  ["of-later", '{"minute":5,"day":5}', "is unknown to this version"],
-  ["toString", null, "is unknown to this version"],
-  ["enterprise", null, "needs limits of its own"],
+  ["toString", '{"minute":5,"day":5}', "is unknown to this version"],
   // Written by hand.
-  ["enterprise", '{"day":5}', "needs limits of its own"],
   ["enterprise", '{"minute":0,"day":5}', "needs limits of its own"],
   ["enterprise", '{"minute":5,"day":"5"}', "needs limits of its own"],
-  ["enterprise", '{"minute":5,"day":1e999}', "needs limits of its own"],
   ["enterprise", "[]", "needs limits of its own"],
 ])(
   "a key on the plan %s with the limits %s, after a rollback, gets a 503, and the log says why",

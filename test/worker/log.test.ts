@@ -6,7 +6,7 @@ import { beforeEach, expect, it, vi } from "vitest";
 import { HEADER } from "../../src/http/header-names.ts";
 import { MESSAGES } from "../../src/http/messages.ts";
 import { interceptStatements } from "../support/worker/bindings.ts";
-import { type Client, fetchWithoutKey, newClient } from "../support/worker/client.ts";
+import { type Client, fetchWithoutKey, newClient, REX } from "../support/worker/client.ts";
 import { takeLogLines } from "../support/worker/log-lines.ts";
 import { pass } from "../support/worker/time.ts";
 
@@ -18,8 +18,6 @@ beforeEach(async () => {
 
 /** Lines of other events may come from the background work of earlier tests. */
 const takeRequests = () => takeLogLines().filter(({ event }) => event === "request");
-
-const REX = '{"name":"Rex","categoryId":1}';
 
 const withId = (id: string) => ({ headers: { [HEADER.requestId]: id } });
 

@@ -27,6 +27,8 @@ import {
   invalidatePageCache,
   newAddress,
   newClient,
+  POST,
+  REX,
 } from "../support/worker/client.ts";
 import { pass } from "../support/worker/time.ts";
 
@@ -50,7 +52,6 @@ const REQUESTS: Record<DocumentedId, [path: string, init: RequestInit]> = {
   otherRequests: ["/v1/nowhere", {}],
 };
 
-const REX = `{"name":"Rex","categoryId":1}`;
 const TRACED = { [HEADER.requestId]: `${DOCUMENT.components.headers[HEADER.requestId]?.example}` };
 
 /** Provokes a response to a new client on the Free plan, like in all examples. */
@@ -79,8 +80,7 @@ const PROVOCATIONS: Record<string, Provocation> = {
     request("createPet", {}, (await newClient({ plan: "free", access: "read" })).call),
   "createPet 413 large": (user) => user.post(" ".repeat(MAX_BODY_BYTES + 1)),
   "createPet 415 text": (user) => user.post("Rex", { "Content-Type": "text/plain" }),
-  "createPet 415 compressed": (user) =>
-    user.post("{}", { "Content-Type": "application/json", "Content-Encoding": "gzip" }),
+  "createPet 415 compressed": (user) => user.post("{}", { ...POST.headers, "Content-Encoding": "gzip" }),
   "createPet 422 reused": async (user) => {
     await user.postOnce(REX, "order-4711");
     return user.postOnce(`{"name":"Mimi","categoryId":1}`, "order-4711");
@@ -230,7 +230,7 @@ function request(id: DocumentedId, headers: HeadersInit = {}, call: Client["call
 }
 
 function postOf(body: unknown): RequestInit {
-  return { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
+  return { ...POST, body: JSON.stringify(body) };
 }
 
 /** Makes both databases unreachable until the end of the test. */

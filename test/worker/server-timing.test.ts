@@ -16,16 +16,14 @@ import {
   batch,
   type Client,
   fetchWithoutKey,
+  LAST_PAGE,
   newClient,
   ORIGIN,
+  POST,
 } from "../support/worker/client.ts";
 import { pass } from "../support/worker/time.ts";
 
 const ASKING = { [HEADER.prefer]: "server-timing" };
-const JSON_TYPE = { "Content-Type": "application/json" };
-const POST = { method: "POST", headers: JSON_TYPE, body: `{"name":"Rex","categoryId":1}` };
-/** A list without a next page, which is never cached. */
-const LAST_PAGE = `/v1/pets?cursor=${encodeCursor(2n ** 62n)}`;
 
 const TOKEN = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";
 const PARAMETER = `[ \\t]*;[ \\t]*(${TOKEN})[ \\t]*=[ \\t]*(${TOKEN})`;

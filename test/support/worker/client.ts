@@ -9,12 +9,19 @@ import { REQUESTS_PER_MINUTE } from "../../../src/limits/address-counter.ts";
 import { BAN_GRACE_MS } from "../../../src/limits/object/bans.ts";
 import type { AcquireRequest, AcquireResult } from "../../../src/limits/protocol.ts";
 import { createKey } from "../../../src/operators/admin.ts";
+import { encodeCursor } from "../../../src/pets/cursor.ts";
 import { limitsWith } from "../key-record.ts";
 import type { Exchange } from "../openapi-validator.ts";
 import { objectOf, REAL } from "./bindings.ts";
 import { pass } from "./time.ts";
 
 export const ORIGIN = "https://petstore.example";
+
+/** The body of a creation, and the request. */
+export const REX = `{"name":"Rex","categoryId":1}`;
+export const POST = { method: "POST", headers: { "Content-Type": "application/json" }, body: REX };
+/** A list without a next page, which is never cached. */
+export const LAST_PAGE = `/v1/pets?cursor=${encodeCursor(2n ** 62n)}`;
 
 /** `limits` are for the enterprise plan only. */
 type KeyOptions = { plan?: Plan; limits?: Partial<Limits>; access?: Access; expiresAtMs?: number | null };
@@ -103,13 +110,13 @@ export async function newClient(options: KeyOptions = {}) {
     return fetchWithoutKey(path, { ...init, headers }, origin);
   };
   /** Posts a body as it is. */
-  const post = (body: BodyInit, headers: HeadersInit = { "Content-Type": "application/json" }) =>
+  const post = (body: BodyInit, headers: HeadersInit = POST.headers) =>
     call("/v1/pets", { method: "POST", body, headers });
   const postOnce = (body: BodyInit, idempotencyKey: string) =>
-    post(body, { "Content-Type": "application/json", [HEADER.idempotencyKey]: idempotencyKey });
+    post(body, { ...POST.headers, [HEADER.idempotencyKey]: idempotencyKey });
   /** Creates a pet and returns it. */
   const create = async () => {
-    const response = await post(`{"name":"Rex","categoryId":1}`);
+    const response = await post(REX);
     if (response.status !== 201) throw new Error(`${response.status} ${await response.text()}`);
     return response.json<{ id: number }>();
   };
