@@ -27,8 +27,8 @@ const PARAMETERS: Record<keyof PageQuery, { values: Values; selected?: [Partial<
   };
 const OTHER: NewPet = { name: "other", categoryId: 1n };
 
-/** More than the rows of a page. */
-const ROWS = 20;
+/** More than the rows of a page, so that a page without an index would read others. */
+const ROWS = 5;
 
 /** The documented parameters. */
 const NAMES = (DOCUMENTED.listPets as Description).parameters
