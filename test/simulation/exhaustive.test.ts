@@ -202,7 +202,7 @@ it.each([
     { limit: 16, burst: 8, recent: 6, second: 30, reservedShare: 1 / 4 },
     DEPTH - 1,
   ],
-  ["without a lease", { limit: 5, burst: 2, recent: 2, second: 57 }, DEPTH],
+  ["without a lease", { limit: 5, burst: 2, recent: 2, second: 57 }, DEPTH - 1],
 ] as const)("limits are exact in every order of events, %s", { timeout: 0 }, async (name, setting, depth) => {
   const { states, refused, leases, undecided } = await explore(setting, depth);
   if (process.env.SIMULATION_TOTALS !== undefined)

@@ -321,51 +321,45 @@ class Scenario {
     const random = this.#random;
     const world = this.#world;
     const { time } = world;
-    const plan = (fault: Fault, run: () => unknown) => {
-      if (!this.faults.has(fault)) return;
-      world.time.after(random.int(0, durationMs), () => {
-        this.totals[fault] += 1;
-        run();
-      });
+    const plan = (fault: Fault, run: () => unknown, times = 1) => {
+      for (let left = this.faults.has(fault) ? times : 0; left > 0; left -= 1)
+        time.after(random.int(0, durationMs), () => {
+          this.totals[fault] += 1;
+          run();
+        });
     };
     plan("crashes", () => this.#crash());
-    if (this.faults.has("replacements"))
-      for (let times = random.int(1, 3); times > 0; times -= 1)
-        time.after(random.int(0, durationMs), () => {
-          // Not during a retry: its isolate would decide locally.
-          if (this.#retries === 0 && world.replace()) this.totals.replacements += 1;
-        });
+    // Not during a retry: its isolate would decide locally.
+    plan("replacements", () => this.#retries === 0 && world.replace(), 2);
     plan("evictedKeys", () => world.evictKey(this.#anIsolate()));
     plan("sleeps", () => world.sleep());
-    plan("unbans", () => world.change({ bansLiftedUntilMs: banEndMs(world.time.nowMs) }));
+    plan("unbans", () => world.change({ bansLiftedUntilMs: banEndMs(time.nowMs) }));
     plan("primaryAway", () => {
-      this.#primaryAwayUntilMs = world.time.nowMs + random.int(100, 40_000);
+      this.#primaryAwayUntilMs = time.nowMs + random.int(100, 40_000);
     });
-    for (let rotation = 0; rotation < 2; rotation += 1) plan("rotations", () => this.#rotate());
+    plan("rotations", () => this.#rotate(), 2);
     plan("expiries", () => {
       const leftMs = random.pick(random.int(0, 2_000), random.int(0, 60_000));
       world.change({ expiresAtMs: time.nowMs + leftMs });
       if (random.chance(0.5)) time.after(random.int(0, 40_000), () => world.change({ expiresAtMs: null }));
     });
-    plan("revocations", () => world.change({ revokedAtMs: world.time.nowMs }));
-    for (let calls = 0; calls < 5; calls += 1) {
-      plan("usageCalls", async () => {
-        const { port, aheadMs } = this.#anIsolate();
-        const sentMs = world.time.nowMs + aheadMs;
-        const backMs = random.int(1, 200);
-        const status = await world.askUsage();
-        if (status !== undefined) world.time.after(backMs, () => port.learnStatus(status, sentMs));
-      });
-    }
+    plan("revocations", () => world.change({ revokedAtMs: time.nowMs }));
+    const askUsage = async () => {
+      const { port, aheadMs } = this.#anIsolate();
+      const sentMs = time.nowMs + aheadMs;
+      const backMs = random.int(1, 200);
+      const status = await world.askUsage();
+      if (status !== undefined) time.after(backMs, () => port.learnStatus(status, sentMs));
+    };
+    plan("usageCalls", askUsage, 5);
     plan("outages", () => {
-      this.#outageUntilMs = world.time.nowMs + random.int(100, 6_000);
+      this.#outageUntilMs = time.nowMs + random.int(100, 6_000);
     });
     plan("freezes", () => {
       world.freeze(this.#anIsolate(), random.pick(random.int(50, 1_000), random.int(1_000, 15_000)));
     });
     plan("isolateEnds", () => {
-      const isolate = this.#anIsolate();
-      world.end(isolate);
+      world.end(this.#anIsolate());
       this.#newIsolate();
     });
     const stepMs = () =>
@@ -381,13 +375,12 @@ class Scenario {
       world.hasStepped = true;
       world.objectAheadMs += stepMs();
     });
-    for (let change = 0; change < 2; change += 1) {
+    const changePlan = () => {
       const factor = random.pick(0.3, 0.8, 1.5, 3);
       const changed = (limit: number) => Math.max(1, Math.floor(limit * factor));
-      plan("planChanges", () => {
-        world.change({ limits: mapWindows(world.key.limits, changed) as Limits });
-      });
-    }
+      world.change({ limits: mapWindows(world.key.limits, changed) as Limits });
+    };
+    plan("planChanges", changePlan, 2);
   }
 
   /** Replaces the secret. Clients use the new one at once, and some go on with the old one. */
