@@ -98,7 +98,7 @@ type Shown = { limit: number; remaining: number; atMs: number; before: number };
  * A request that arrived at `atMs` (virtual time), and at `clockMs` by the clock of its isolate. `calls`: what that then knew of the key, which
  * may be evicted meanwhile. `isJudged`: whether it knew whether the secret is valid. `isLocal`: whether it could not ask the object.
  */
-export interface Asked {
+interface Asked {
   isolate: Isolate;
   calls: object;
   secret: string;

@@ -18,7 +18,7 @@ const CONTEXT_MS = 30_000;
 export type Owner = { isAlive: boolean; frozenUntilMs?: number };
 
 /** Runs what has come in for the request that runs now. */
-export type Resume = (run: () => unknown) => void;
+type Resume = (run: () => unknown) => void;
 
 /** A request that waits until a condition holds. */
 type Waiting = {

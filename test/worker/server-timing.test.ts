@@ -6,6 +6,7 @@ import { env } from "cloudflare:workers";
 import { assert, beforeEach, expect, it, vi } from "vitest";
 import { app } from "../../src/app.ts";
 import { HEADER } from "../../src/http/header-names.ts";
+import { newKeyId, newSecret } from "../../src/keys/secret.ts";
 import { KnownKeys } from "../../src/limits/isolate/known-keys.ts";
 import type { DECIDED_BY } from "../../src/limits/windows.ts";
 import { encodeCursor } from "../../src/pets/cursor.ts";
@@ -144,7 +145,11 @@ const WAYS: Record<Way, [first: string, second: string, lead?: () => unknown]> =
     "limiter=address",
     "limiter=address",
     () => {
-      client = { ...client, call: fetchWithoutKey };
+      // Its object is asked.
+      const Authorization = `Bearer ${newSecret(newKeyId())}`;
+      const call: Client["call"] = (path, init = {}) =>
+        fetchWithoutKey(path, { ...init, headers: { ...init.headers, Authorization } });
+      client = { ...client, call };
     },
   ],
 };
