@@ -119,7 +119,10 @@ it("an idempotency record ends in the table when the cron trigger runs, in batch
   ] as const) {
     statements.mockClear();
     await worker.scheduled(createScheduledController(), env);
-    expect([statements.mock.calls.length, takeLogLines().at(-1)]).toEqual([count, { event, records }]);
+    // The first run of a day also measures the database.
+    const deletions = statements.mock.calls.filter(([sql]) => sql.includes("creations"));
+    expect(deletions).toHaveLength(count);
+    expect(takeLogLines()).toContainEqual({ event, records });
   }
   const { results } = await env.PETS_DB.prepare("SELECT pet_id AS pet FROM creations").all();
   expect(results).toEqual([{ pet: 41_501 }]);
