@@ -11,16 +11,15 @@ import { findPage, insertPet } from "../src/pets/store.ts";
 import {
   CONTENTS,
   createDatabases,
-  earlierDatabase,
   migrate,
   migrationFiles,
   type OpenDatabases,
   registryPath,
+  setAsideOther,
   type Target,
   targetOptions,
 } from "./cloudflare/database.ts";
 import { untilGone } from "./cloudflare/dev-server.ts";
-import { setAsideEarlier } from "./cloudflare/earlier-state.ts";
 import { folder, localState } from "./cloudflare/target.ts";
 import { requireNoRestore } from "./cloudflare/time-travel.ts";
 import { QUIET, WRANGLER } from "./cloudflare/wrangler.ts";
@@ -76,13 +75,13 @@ const start = defineCommand({
       throw new UsageError("npm start serves the local databases: leave out --remote");
     if (port !== undefined) await requireFreePort(port);
     const target = { kind: "local", state } as const;
-    const earlier = earlierDatabase(state);
-    if (earlier !== undefined)
-      io.note(`Pets and keys begin anew, in a database each. Those of an earlier version stay in ${earlier}`);
-    for (const { contents, path } of setAsideEarlier(state))
-      io.note(
-        `The ${contents} begin anew, because another version has made their database. It stays in ${path}`,
-      );
+    for (const contents of CONTENTS) {
+      const path = await setAsideOther(state, contents);
+      if (path !== undefined)
+        io.note(
+          `The ${contents} begin anew, because another version has made their database. It stays in ${path}`,
+        );
+    }
     // Before wrangler starts, which says less about a folder that can't be used.
     const databases = await createDatabases(target, ...CONTENTS);
     const args = [...ANY_HOST, "--persist-to", state, "--local-protocol", localProtocol, ...forwarded];

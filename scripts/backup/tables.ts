@@ -2,8 +2,7 @@
 // row as a JSON array, and reads it again. JavaScript only passes the text on, because its numbers would round 64-bit integers.
 
 import type { IfPetsNeverChange } from "../../src/pets/immutable.ts";
-import { CONTENTS, type Contents, missingTables } from "../cloudflare/database.ts";
-import { MARKER } from "../cloudflare/time-travel.ts";
+import { CONTENTS, type Column, type Contents, missingTables, tablesOf } from "../cloudflare/database.ts";
 import { patiently } from "./patience.ts";
 
 /** A text has at most 2 MB in D1. Smaller pages need more calls, of which Cloudflare's API allows four a second. */
@@ -12,13 +11,6 @@ export const MAX_PAGE_BYTES = 1_000_000;
 export const MAX_PAGE_ROWS = 10_000;
 
 export type Databases = Record<Contents, D1Database>;
-
-interface Column {
-  name: string;
-  type: string;
-  /** The position in the primary key, from 1; 0 if it is not a part of it. */
-  pk: number;
-}
 
 export interface Table {
   contents: Contents;
@@ -37,27 +29,12 @@ const LEFT_OUT = ["keys.backups", "keys.database_sizes"];
 /** One statement reads a key with its replaced secrets, because a rotation moves a secret from one table to the other. */
 const [OWNER, PART, LINK] = ["keys.keys", "keys.replaced_secrets", "key_id"];
 
-const SELECT_COLUMNS = `
-  SELECT tables.name AS tableName, columns.name, columns.type, columns.pk
-  FROM sqlite_schema AS tables JOIN pragma_table_info(tables.name) AS columns
-  WHERE tables.type = 'table' AND tables.name NOT GLOB 'sqlite_*' AND tables.name NOT GLOB '_cf_*'
-    AND tables.name NOT IN ('d1_migrations', '${MARKER}')
-  ORDER BY tables.rowid, columns.cid`;
-
-/** The tables of a database. */
-export async function tablesOf(database: D1Database, contents: Contents): Promise<Table[]> {
-  const select = database.prepare(SELECT_COLUMNS);
-  const { results } = await select.all<Column & { tableName: string }>();
-  const byName = Map.groupBy(results, ({ tableName }) => tableName);
-  return [...byName].map(([name, columns]) => ({ contents, name, columns }));
-}
-
 /** The tables of a backup, in both databases. Keys are last: without them nobody can call the service. */
 export async function readTables(databases: Databases): Promise<Tables> {
   const tables: Tables = new Map();
   for (const contents of [...CONTENTS].reverse())
-    for (const table of await patiently(() => tablesOf(databases[contents], contents)))
-      tables.set(`${contents}.${table.name}`, table);
+    for (const table of await patiently(() => tablesOf(databases[contents])))
+      tables.set(`${contents}.${table.name}`, { contents, ...table });
   for (const label of LEFT_OUT) tables.delete(label);
   const [owner, part] = [tables.get(OWNER), tables.get(PART)];
   if (owner === undefined || part === undefined) return tables;
@@ -166,7 +143,7 @@ export async function* readPages(
 const COUNTED_ROWS = 50_000;
 
 /** The number of rows of a table, and about how many bytes they have without indexes. Reads every row, each once. */
-export async function measureTable(database: D1Database, { name, columns }: Table) {
+export async function measureTable(database: D1Database, { name, columns }: Omit<Table, "contents">) {
   const key = keyOf(columns);
   const names = key.map((column) => column.name).join();
   const last = key.map((column, index) => decoded(column, `?1 ->> ${index}`)).join();

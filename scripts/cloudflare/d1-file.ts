@@ -59,7 +59,7 @@ export function d1OnFile(path: string, contents: string): { database: D1Database
 }
 
 /** Makes an error of SQLite on a local database what commands say. */
-export function explain(contents: string, path: string): (cause: unknown) => unknown {
+function explain(contents: string, path: string): (cause: unknown) => unknown {
   return (cause) => {
     const error = withCode(cause);
     const reason = messageOf(error);

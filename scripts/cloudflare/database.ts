@@ -2,7 +2,7 @@
 // them; production's; or those that all previews share. Also their migrations.
 
 import { createHash, createHmac } from "node:crypto";
-import { accessSync, constants, existsSync } from "node:fs";
+import { accessSync, constants, existsSync, renameSync } from "node:fs";
 import { readdir, readFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { read } from "../../src/d1/statements.ts";
@@ -21,9 +21,6 @@ export type Contents = "keys" | "pets";
 export const CONTENTS = ["keys", "pets"] as const;
 
 const BINDINGS = { keys: "KEYS_DB", pets: "PETS_DB" };
-
-/** The binding of the one database that earlier versions had. */
-const EARLIER_BINDING = "DB";
 
 /** wrangler's default folder for local state. */
 export const DEFAULT_STATE = ".wrangler/state";
@@ -47,25 +44,22 @@ export type OpenDatabases<Opened extends Contents = Contents> = Record<Opened, D
 
 export type DeployedDatabase = Awaited<ReturnType<typeof openDeployed>>;
 
-/** The file of a local database, which need not exist. */
+/**
+ * The file of a local database, which need not exist. workerd names it after the ID of the object that is the database: a hash of its name,
+ * here the binding.
+ */
 export function databaseFile(state: string, contents: Contents): string {
-  return fileOf(state, BINDINGS[contents]);
-}
-
-/** The file of the one database of earlier versions, if the folder `state` has no other. */
-export function earlierDatabase(state: string): string | undefined {
-  const file = fileOf(state, EARLIER_BINDING);
-  const hasOthers = CONTENTS.some((contents) => existsSync(databaseFile(state, contents)));
-  return existsSync(file) && !hasOthers ? file : undefined;
-}
-
-/** workerd names the file after the ID of the object that is the local database: a hash of its name, here the binding. */
-function fileOf(state: string, binding: string): string {
   const namespace = "miniflare-D1DatabaseObject";
   const key = createHash("sha256").update(namespace).digest();
   const hash = (data: string | Buffer) => createHmac("sha256", key).update(data).digest().subarray(0, 16);
-  const id = Buffer.concat([hash(binding), hash(hash(binding))]).toString("hex");
-  return join(state, "v3", "d1", namespace, `${id}.sqlite`);
+  const binding = hash(BINDINGS[contents]);
+  return join(
+    state,
+    "v3",
+    "d1",
+    namespace,
+    `${Buffer.concat([binding, hash(binding)]).toString("hex")}.sqlite`,
+  );
 }
 
 /** Opens databases. Throws if one does not exist. */
@@ -201,20 +195,66 @@ export async function migratedDatabase(contents: Contents, files?: string[]): Pr
 
 /** The tables that applied migrations have made, and the database has lost. */
 export async function missingTables(database: D1Database, contents: Contents): Promise<string[]> {
-  const applied = await appliedMigrations(database);
-  const files = (await migrationFiles(contents)).filter((file) => applied.includes(file));
-  const made = await tablesOf(await migratedDatabase(contents, files));
-  const existing = await tablesOf(database);
-  return made.filter((name) => !existing.includes(name));
+  const existing = (await tablesOf(database)).map(({ name }) => name);
+  return (await tablesMade(database, contents))
+    .map(({ name }) => name)
+    .filter((name) => !existing.includes(name));
 }
 
-/** The names of the service's tables in a database. */
-async function tablesOf(database: D1Database): Promise<string[]> {
-  const select = database.prepare(
-    "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT GLOB 'sqlite_*' ORDER BY rowid",
-  );
-  const { results } = await read(() => select.all<{ name: string }>());
-  return results.map(({ name }) => name);
+/** The tables that the applied migrations of this checkout make. */
+async function tablesMade(database: D1Database, contents: Contents) {
+  const applied = await appliedMigrations(database);
+  const files = (await migrationFiles(contents)).filter((file) => applied.includes(file));
+  return tablesOf(await migratedDatabase(contents, files));
+}
+
+/**
+ * Gives another name to a local database that other migrations than those of this checkout have made, so that a new one begins: it can't be
+ * migrated. Until the first release, a migration may be replaced. Returns where it is now.
+ */
+export async function setAsideOther(state: string, contents: Contents): Promise<string | undefined> {
+  const file = databaseFile(state, contents);
+  if (!existsSync(file)) return undefined;
+  const { database, close } = d1OnFile(file, contents);
+  const isOwn = async () => {
+    const files = await migrationFiles(contents);
+    if (!(await appliedMigrations(database)).every((each) => files.includes(each))) return false;
+    const existing = new Set((await tablesOf(database)).flatMap(columnTexts));
+    return (await tablesMade(database, contents)).flatMap(columnTexts).every((each) => existing.has(each));
+  };
+  if (await isOwn().finally(close)) return undefined;
+  const path = `${file}.${new Date().toISOString().replaceAll(":", "")}`;
+  // SQLite has merged its write-ahead log into the file, unless a service that still runs uses it.
+  for (const ending of ["", "-wal", "-shm"])
+    if (existsSync(file + ending)) renameSync(file + ending, path + ending);
+  return path;
+}
+
+const columnTexts = ({ columns }: { columns: Column[] }) => columns.map((each) => JSON.stringify(each));
+
+export interface Column {
+  table: string;
+  name: string;
+  type: string;
+  /** The position in the primary key, from 1; 0 if it is not a part of it. */
+  pk: number;
+}
+
+/** The name of a table that is there only while a restore by Time Travel has not happened. */
+export const MARKER = "restoring";
+
+const SELECT_COLUMNS = `
+  SELECT tables.name AS "table", columns.name, columns.type, columns.pk
+  FROM sqlite_schema AS tables JOIN pragma_table_info(tables.name) AS columns
+  WHERE tables.type = 'table' AND tables.name NOT GLOB 'sqlite_*' AND tables.name NOT GLOB '_cf_*'
+    AND tables.name NOT IN ('d1_migrations', '${MARKER}')
+  ORDER BY tables.rowid, columns.cid`;
+
+/** The service's tables in a database. */
+export async function tablesOf(database: D1Database): Promise<{ name: string; columns: Column[] }[]> {
+  const select = database.prepare(SELECT_COLUMNS);
+  const { results } = await read(() => select.all<Column>());
+  return [...Map.groupBy(results, ({ table }) => table)].map(([name, columns]) => ({ name, columns }));
 }
 
 /** As `wrangler d1 migrations apply` creates it. */

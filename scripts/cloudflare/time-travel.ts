@@ -9,7 +9,7 @@ import { read, writeIdempotent } from "../../src/d1/statements.ts";
 import { type Io, messageOf } from "../lib/io.ts";
 import { petstoreLine } from "../lib/line.ts";
 import { apiErrorOf } from "./account.ts";
-import { CONTENTS, type DeployedDatabase, migrate, type Target, targetOptions } from "./database.ts";
+import { CONTENTS, type DeployedDatabase, MARKER, migrate, type Target, targetOptions } from "./database.ts";
 
 /**
  * A row of pet_restores; `beganAtMs` (Unix time) identifies it. The first attempt to restore sets what is null. A restore from a file
@@ -67,8 +67,6 @@ const RAISE_IDS = [
   "UPDATE sqlite_sequence SET seq = max(seq, CAST(?1 AS INTEGER)) WHERE name = 'pets'",
 ];
 
-/** The name of a table. */
-export const MARKER = "restoring";
 const SELECT_MARKER = `SELECT 1 FROM pragma_table_info('${MARKER}') WHERE name = ?1`;
 const DROP_MARKER = `DROP TABLE IF EXISTS ${MARKER}`;
 /** The marker's column: the restored state may be from the middle of another restore, and have that one's marker. */

@@ -4,7 +4,7 @@ import { read } from "../../src/d1/statements.ts";
 import { countKeys } from "../../src/operators/records.ts";
 import { listSizes, type RecordedSize } from "../../src/operators/sizes.ts";
 import { findLastBackup } from "../backup/last-backup.ts";
-import { measureTable, tablesOf } from "../backup/tables.ts";
+import { measureTable } from "../backup/tables.ts";
 import { DatabaseDamaged } from "../cloudflare/d1-file.ts";
 import {
   type Contents,
@@ -15,6 +15,7 @@ import {
   pendingMigrations,
   pendingText,
   type Target,
+  tablesOf,
   targetOptions,
 } from "../cloudflare/database.ts";
 import { logByStatus } from "../cloudflare/log-query.ts";
@@ -120,7 +121,7 @@ async function readDatabase(
       const [found = ""] = pages?.quick_check.split("\n").slice(-1) ?? [];
       if (found !== "ok") throw new DatabaseDamaged(contents, databaseFile(target.state, contents), found);
     }
-    const found = await read(() => tablesOf(database, contents));
+    const found = await tablesOf(database);
     const first = found.map(({ name }) => database.prepare(`SELECT * FROM ${name} LIMIT 1`));
     const [answer] = await read(() => database.batch([database.prepare("SELECT 1"), ...first]));
     const measured = [];

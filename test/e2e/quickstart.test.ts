@@ -1,9 +1,9 @@
 // A new user's first steps in a copy of the project: npm start, requests with the printed key, a second start.
 
 import { once } from "node:events";
-import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { request } from "node:http";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import { json } from "node:stream/consumers";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { registryPath } from "../../scripts/cloudflare/database.ts";
@@ -12,12 +12,8 @@ import { copyProject, runScript, type Service, start } from "../support/e2e/pets
 
 const SECRET = /pet_[0-9A-Za-z]{50}/g;
 
-/** Of the one database that earlier versions had. */
-const EARLIER_FILE = "e7352547963de7050bd7d94658afc4fe78b61811b7815da12d90be8e863abf4d.sqlite";
-
 let folder: string;
 let state: string;
-let earlier: string;
 let service: Service;
 let origin: string;
 let printed: string;
@@ -26,9 +22,6 @@ let key: string;
 beforeAll(async () => {
   folder = await copyProject();
   state = join(folder, "state");
-  earlier = join(state, "v3", "d1", "miniflare-D1DatabaseObject", EARLIER_FILE);
-  await mkdir(dirname(earlier), { recursive: true });
-  await writeFile(earlier, "pets and keys");
   service = await start(state, { cwd: folder });
   ({ origin } = service);
   printed = service.printed();
@@ -94,8 +87,6 @@ describe("npm start", () => {
     expect(printed).toContain(`\n  curl -i ${origin}/v1/pets -H "Authorization: Bearer ${key}"\n`);
     // The port comes from --port: wrangler's default is 8787.
     expect(origin).not.toBe("http://localhost:8787");
-    const notice = `Pets and keys begin anew, in a database each. Those of an earlier version stay in ${earlier}\n`;
-    expect(printed).toContain(notice);
     const pets = await (await call("/v1/pets?limit=100")).text();
     expect(pets).toContain('"name":"Goldie"');
     // A mistake that the state must not keep.
@@ -123,7 +114,6 @@ describe("npm start", () => {
     );
     expect(service.printed().match(SECRET)).toBeNull();
     expect(service.printed()).not.toContain("begin anew");
-    expect(await readFile(earlier, "utf8")).toBe("pets and keys");
     expect(await (await call("/v1/pets?limit=100")).text()).toBe(pets);
     // The service is still at localhost.
     const page = await call("/v1/pets?limit=1");
