@@ -26,6 +26,8 @@ import { fileURLToPath } from "node:url";
 const root = fileURLToPath(new URL("..", import.meta.url).href);
 /** Has a package.json of its own, because npm can't leave out single packages. */
 const NODE_FOLDER = join(root, "scripts", "node");
+/** npm's copy of the lock file. It writes that last, so an interrupted installation does not count. */
+const COPY = join("node_modules", ".package-lock.json");
 const CREDENTIALS = /^(CLOUDFLARE|CF)_|^WRANGLER_.*TOKEN/i;
 /** Of TypeScript without an option; wrangler needs less. 23.6 in the odd series. */
 const NEEDED = "Node 22.18 or newer";
@@ -48,17 +50,20 @@ export async function run(args) {
   const options = args.slice(0, start);
   const isLight = options.includes("--omit=dev");
   const [more] = options.flatMap((each) => each.match(/(?<=^--with=).+/) ?? []);
-  const locked = packagesOf(root, "package-lock.json");
+  const locked = packagesOf(root);
   const isPackaged = !isNewEnough(locked) || process.execPath.startsWith(NODE_FOLDER);
   if (isPackaged && program === "wrangler" && words[0] !== "types")
     fail(`on Node ${process.version}, wrangler only generates types: install ${NEEDED}`);
-  const [node] = await alone(() =>
-    Promise.all([
-      isPackaged ? packagedNode() : process.execPath,
-      install(root, locked, isLight, "the packages"),
-      more && install(join(root, more), packagesOf(join(root, more), "package-lock.json"), false, more),
-    ]),
-  );
+  const wanted = [{ folder: root, locked, isLight, what: "the packages" }];
+  if (more) {
+    const folder = join(root, more);
+    wanted.push({ folder, locked: packagesOf(folder), isLight: false, what: more });
+  }
+  const ofNode = isPackaged ? packagedNode() : undefined;
+  if (ofNode) wanted.push(ofNode);
+  const missing = () => wanted.filter((each) => !isInstalled(each));
+  if (missing().length > 0)
+    await alone(() => Promise.all(missing().map(install))).catch(({ message }) => fail(message));
   /** @type {NodeJS.ProcessEnv} */
   const env = { ...process.env, INIT_CWD: process.env.INIT_CWD ?? process.cwd() };
   if (isPackaged && !words.includes("--allow-packaged-node")) {
@@ -68,58 +73,42 @@ export async function run(args) {
   }
   const file = program.includes("/") ? program : toolOf(locked, program);
   const flags = ["--disable-warning=ExperimentalWarning", file, ...words];
-  process.exitCode = await runProgram(node, flags, { env, stdio: "inherit" });
+  process.exitCode = await runProgram(ofNode?.path ?? process.execPath, flags, { env, stdio: "inherit" });
 }
 
 /**
- * Does what two processes must not do at once, such as `npm start` and `npm test` in a fresh clone. A process that has ended holds
- * nothing up, and where the lock can't be written, nothing is installed either.
- * @template Result
- * @param {() => Promise<Result>} work
- * @returns {Promise<Result>}
+ * Does what two processes must not do at once, such as `npm start` and `npm test` in a fresh clone. A lock file can be stale: its process
+ * has ended. To remove it would be a race, because another process may have taken the lock meanwhile. So a process that finds a stale or
+ * released lock file links the one with the next number, which only one can do. The highest number counts.
+ * @param {() => Promise<unknown>} work
  */
 async function alone(work) {
-  const lock = await takeLock();
-  return work().finally(() => lock && existsSync(lock) && writeFileSync(lock, "released"));
-}
-
-/**
- * A lock file can be stale: its process has ended. To remove it would be a race, because another process may have taken the lock
- * meanwhile. So a process that finds a stale or released lock file links the one with the next number, which only one can do. The
- * highest number counts. Returns the path, or undefined if no lock file can be written.
- */
-async function takeLock() {
   const folder = join(root, ".wrangler");
-  const own = join(folder, `installing.${process.pid}`);
   const pathOf = (/** @type {number} */ number) => join(folder, `installing-${number}`);
-  const numbers = () =>
-    readdirSync(folder).flatMap((name) => (name.match(/(?<=^installing-)\d+$/) ?? []).map(Number));
+  const own = join(folder, `installing.${process.pid}`);
+  mkdirSync(folder, { recursive: true });
   for (let tries = 0; ; tries += 1) {
+    const names = readdirSync(folder).filter((name) => /^installing-\d+$/.test(name));
+    const last = Math.max(0, ...names.map((name) => Number(name.replace(/\D+/, ""))));
+    if (isRunning(pathOf(last))) {
+      // The id may belong to another process by now.
+      if (tries === 0)
+        process.stderr.write(`Waiting for another installation: its process id is in ${pathOf(last)}\n`);
+      await wait(50);
+      continue;
+    }
+    // The lock has its content from the beginning.
+    writeFileSync(own, `${process.pid}`);
     try {
-      mkdirSync(folder, { recursive: true });
-      const last = Math.max(0, ...numbers());
-      if (isRunning(pathOf(last))) {
-        // Where all is installed, another command is done in an instant. The id may belong to another process by now.
-        if (tries === 20)
-          process.stderr.write(`Waiting for another installation: its process id is in ${pathOf(last)}\n`);
-        await wait(50);
-        continue;
-      }
-      // The lock has its content from the beginning.
-      writeFileSync(own, `${process.pid}`);
       linkSync(own, pathOf(last + 1));
-      const others = numbers().filter((number) => number !== last + 1);
-      // A number that was free because the holder of a later one has removed the file is no lock.
-      const isLast = others.every((number) => number <= last);
-      for (const number of isLast ? others : [last + 1]) rmSync(pathOf(number), { force: true });
-      if (isLast) return pathOf(last + 1);
+      return await work().finally(() => writeFileSync(pathOf(last + 1), "released"));
     } catch (error) {
       const { code, syscall } = /** @type {NodeJS.ErrnoException} */ (error);
-      // Another process was faster.
-      if (code === "EEXIST" && syscall === "link") continue;
-      return undefined;
+      if (syscall !== "link") throw error;
+      // Not every file system has links. Where it has, another process was faster.
+      if (code !== "EEXIST") return work();
     } finally {
-      if (existsSync(own)) rmSync(own);
+      rmSync(own, { force: true });
     }
   }
 }
@@ -139,35 +128,40 @@ function isRunning(file) {
 /**
  * The packages of a lock file, by folder, without the project itself.
  * @param {string} folder
- * @param {string} file
  * @returns {Record<string, { version: string, bin?: Record<string, string>, engines?: { node?: string }, dev?: boolean, optional?: boolean, devOptional?: boolean, os?: string | string[], cpu?: string | string[], libc?: string[] }>}
  */
-function packagesOf(folder, file) {
+function packagesOf(folder, file = "package-lock.json") {
   const { packages } = JSON.parse(readFileSync(join(folder, file), "utf8"));
   const { "": _project, ...dependencies } = packages;
   return dependencies;
 }
 
 /**
- * Installs the packages of a folder, if they are not those of its lock file. npm writes its copy of the lock file last, so an
- * interrupted installation does not count.
- * @param {string} folder
- * @param {ReturnType<typeof packagesOf>} locked
- * @param {boolean} isLight
- * @param {string} what for the message
+ * What a folder is to have: the packages of its lock file. `what` names them in messages.
+ * @typedef {{ folder: string, locked: ReturnType<typeof packagesOf>, isLight: boolean, what: string }} Wanted
  */
-async function install(folder, locked, isLight, what) {
-  const copy = join("node_modules", ".package-lock.json");
-  const installed = existsSync(join(folder, copy)) ? packagesOf(folder, copy) : undefined;
-  const isInstalled = Object.entries(locked).every(([path, each]) =>
-    existsSync(join(folder, path)) ? installed?.[path]?.version === each.version : !isNeeded(each, isLight),
-  );
-  if (installed && isInstalled) return;
+
+/** @param {string} folder */
+function installedIn(folder) {
+  return existsSync(join(folder, COPY)) ? packagesOf(folder, COPY) : undefined;
+}
+
+/** @param {Wanted} wanted */
+function isInstalled({ folder, locked, isLight }) {
+  const installed = installedIn(folder);
+  const isThere = (/** @type {[string, typeof locked[string]]} */ [path, each]) =>
+    existsSync(join(folder, path)) ? installed?.[path]?.version === each.version : !isNeeded(each, isLight);
+  return installed !== undefined && Object.entries(locked).every(isThere);
+}
+
+/** @param {Wanted} wanted */
+async function install({ folder, isLight, what }) {
+  const installed = installedIn(folder);
   process.stderr.write(`Installing ${what}\n`);
   // `npm ci` begins with an empty folder, from which a service may be running. Without npm's copy of the lock file, npm checks what is
   // installed, and if it is interrupted, the next command begins with an empty folder.
   const words = installed ? ["install", "--no-save"] : ["ci"];
-  rmSync(join(folder, copy), { force: true });
+  rmSync(join(folder, COPY), { force: true });
   const isStillLight = isLight && !Object.values(installed ?? {}).some(({ dev }) => dev);
   // With NODE_ENV=production, npm would omit them by itself.
   words.push(isStillLight ? "--omit=dev" : "--include=dev", "--include=optional", "--engine-strict=false");
@@ -245,17 +239,21 @@ function isNewEnough(locked) {
   return isSupported && Boolean(process.features.typescript);
 }
 
-/** The path of a newer Node for this project alone, which is installed if necessary. */
-async function packagedNode() {
+/** A newer Node for this project alone, with its path. */
+function packagedNode() {
   const [platform, file] = process.platform === "win32" ? ["win", "node.exe"] : [process.platform, "node"];
-  const locked = packagesOf(NODE_FOLDER, "package-lock.json");
-  const path = [`node-${platform}-${process.arch}`, `node-bin-${platform}-${process.arch}`]
-    .map((name) => join("node_modules", name))
-    .find((name) => locked[name]);
-  if (path === undefined) fail(`Node ${process.version} is too old: install ${NEEDED}`);
-  const what = `Node ${locked[path]?.version} for this project, because ${process.version} is too old`;
-  await install(NODE_FOLDER, locked, false, what);
-  return resolve(NODE_FOLDER, path, "bin", file);
+  const locked = packagesOf(NODE_FOLDER);
+  const own = ["node", "node-bin"].map((name) => `node_modules/${name}-${platform}-${process.arch}`);
+  const found = own.find((name) => locked[name]);
+  if (found === undefined) fail(`Node ${process.version} is too old: install ${NEEDED}`);
+  const what = `Node ${locked[found]?.version} for this project, because ${process.version} is too old`;
+  return {
+    folder: NODE_FOLDER,
+    locked,
+    isLight: false,
+    what,
+    path: resolve(NODE_FOLDER, found, "bin", file),
+  };
 }
 
 /**
