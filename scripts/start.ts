@@ -90,19 +90,14 @@ const start = defineCommand({
     const server = startWrangler(args, env);
     const exited = once(server, "exit");
     try {
+      const started = Promise.race([ready(server, localProtocol), exited.then(() => undefined)]);
       // Wrangler opens no database before the first request.
-      const started = Promise.race([ready(server), exited]);
-      const [address] = await Promise.all([started, migrateAll(io, databases)]);
+      const [origin] = await Promise.all([started, migrateAll(io, databases)]);
       await requireNoRestore(databases.keys, targetOptions(target));
       // A key is shown only once, so create it only after the server has started.
-      if (typeof address === "string") {
-        const isFirstRun = (await listKeys(databases.keys, Date.now(), { limit: 1 })).total === 0;
-        const demoKey = isFirstRun ? await createDemo(databases) : undefined;
-        io.print(announcement(`${localProtocol}://${address}/v1`, target, demoKey));
-      }
+      if (origin !== undefined) io.print(await announcement(origin, target, databases));
       await databases.close();
-      if (typeof address === "string")
-        await Promise.race([exited, untilGone(`${localProtocol}://${address}`).then(gone)]);
+      await Promise.race([exited, ...(origin === undefined ? [] : [untilGone(origin).then(gone)])]);
     } catch (error) {
       server.kill();
       await exited;
@@ -147,40 +142,42 @@ async function requireFreePort(port: number): Promise<void> {
   await once(probe, "close");
 }
 
-/** Resolves with the host and the port once the service is ready. */
-function ready(server: ChildProcess): Promise<string> {
+/** Resolves with the service's origin once it is ready. */
+function ready(server: ChildProcess, protocol: string): Promise<string> {
   return new Promise((resolve) => {
     server.on("message", (message) => {
       const { event, ip, port } = JSON.parse(`${message}`);
       const host = ip === "127.0.0.1" || ip === "[::1]" ? "localhost" : ip;
       // The protocol's default port is null.
-      if (event === "DEV_SERVER_READY") resolve(port === null ? host : `${host}:${port}`);
+      if (event === "DEV_SERVER_READY") resolve(`${protocol}://${host}${port === null ? "" : `:${port}`}`);
     });
   });
 }
 
-/** Creates a key, and pets if there are none. Returns the key. */
-async function createDemo({ keys, pets }: OpenDatabases): Promise<string> {
-  const { page } = await findPage(pets, { limit: 1 });
-  for (const pet of page.petsJson === "[]" ? DEMO_PETS : []) await insertPet(pets, pet);
-  const operator = { by: "npm start", nowMs: Date.now() };
-  const { secret } = await createKey(keys, { name: "demo", plan: "free", expiresAtMs: null }, operator);
-  return secret;
-}
-
-function announcement(url: string, target: Target, demoKey: string | undefined): string {
+/** What to do next. On the first run this creates a key, and pets if there are none. */
+async function announcement(origin: string, target: Target, databases: OpenDatabases): Promise<string> {
+  const isFirstRun = (await listKeys(databases.keys, Date.now(), { limit: 1 })).total === 0;
+  const demoKey = isFirstRun ? await createDemo(databases) : undefined;
   const aboutKey =
     demoKey === undefined
       ? `Another key:  ${petstoreLine("keys create --name demo --plan free", ...targetOptions(target))}`
       : `API key:      ${demoKey}
               (shown only once; Free plan: ${limitsText(PLAN_LIMITS.free, (limit) => limit.toLocaleString("en"))})`;
   return `
-Service:      ${url}
-Reference:    ${new URL("/", url).href}
+Service:      ${origin}/v1
+Reference:    ${origin}/
 ${aboutKey}
 
-  curl -i ${url}/pets -H "Authorization: Bearer ${demoKey ?? "<API key>"}"
+  curl -i ${origin}/v1/pets -H "Authorization: Bearer ${demoKey ?? "<API key>"}"
 `;
+}
+
+async function createDemo({ keys, pets }: OpenDatabases): Promise<string> {
+  const { page } = await findPage(pets, { limit: 1 });
+  for (const pet of page.petsJson === "[]" ? DEMO_PETS : []) await insertPet(pets, pet);
+  const operator = { by: "npm start", nowMs: Date.now() };
+  const { secret } = await createKey(keys, { name: "demo", plan: "free", expiresAtMs: null }, operator);
+  return secret;
 }
 
 await main(start, "npm start --");

@@ -23,44 +23,43 @@ export async function untilGone(origin: string): Promise<void> {
 
 /** Resolves when the first process has closed a connection, or takes none. Never if it has no such connections, as of another wrangler. */
 function connectionEnd(origin: string): Promise<void> {
-  const headers = {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const request = send(origin, "/cdn-cgi/live-reload", {
     Connection: "Upgrade",
     Upgrade: "websocket",
     "Sec-WebSocket-Key": Buffer.alloc(16).toString("base64"),
     "Sec-WebSocket-Version": "13",
     "Sec-WebSocket-Protocol": "WRANGLER_PROXYWORKER_LIVE_RELOAD_PROTOCOL",
-  };
-  const { promise, resolve } = Promise.withResolvers<void>();
-  const request = send(origin, "/cdn-cgi/live-reload", headers);
+  });
   request.on("error", () => resolve());
   request.on("response", (response) => response.resume());
-  request.on("upgrade", (_response, socket) => {
-    socket.on("error", () => {});
-    socket.on("close", resolve);
-    // The news of builds.
-    socket.resume();
-  });
+  // What it sends is the news of builds.
+  request.on("upgrade", (_, socket) =>
+    socket
+      .on("error", () => {})
+      .on("close", resolve)
+      .resume(),
+  );
   return promise;
 }
 
 /** Whether there is an answer in time: a new process may not listen yet, and wrangler may have to tell it where the Worker is. */
 async function answers(origin: string): Promise<boolean> {
   const signal = AbortSignal.timeout(ANSWER_MS);
-  while (!signal.aborted) {
+  for (; !signal.aborted; await wait(RETRY_MS)) {
     const request = send(origin, "/version");
     const answered = await once(request, "response", { signal }).catch(() => undefined);
     request.destroy();
     if (answered !== undefined) return true;
-    await wait(RETRY_MS);
   }
   return false;
 }
 
 /** Sends a request. The certificate of `wrangler dev` is signed by itself. */
 function send(origin: string, path: string, headers = {}) {
-  const isHttps = origin.startsWith("https:");
-  const request = isHttps
-    ? overHttps(origin + path, { headers, agent: false, rejectUnauthorized: false })
-    : overHttp(origin + path, { headers, agent: false });
-  return request.on("error", () => {}).end();
+  const request: typeof overHttps = origin.startsWith("https:") ? overHttps : overHttp;
+  const options = { headers, agent: false, rejectUnauthorized: false };
+  return request(origin + path, options)
+    .on("error", () => {})
+    .end();
 }
