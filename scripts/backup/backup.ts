@@ -3,7 +3,7 @@
 import { formatTime } from "../../src/lib/rfc3339.ts";
 import { openAccount } from "../cloudflare/account.ts";
 import { appliedMigrations, deployedNames, type Target, targetOptions } from "../cloudflare/database.ts";
-import { findHighestId, findUnfinished, finishLine } from "../cloudflare/time-travel.ts";
+import { findHighestId, findUnfinished, unfinishedText } from "../cloudflare/time-travel.ts";
 import type { Io } from "../lib/io.ts";
 import { shownPath } from "../lib/line.ts";
 import { type Header, type Rows, type Summary, writeFile } from "./file.ts";
@@ -27,10 +27,7 @@ export async function backUp(
   beganAtMs: number,
 ): Promise<Summary> {
   const unfinished = await patiently(() => findUnfinished(databases.keys));
-  if (unfinished !== null)
-    throw new Error(
-      `a restore is unfinished: finish it first, with ${finishLine(unfinished, targetOptions(target))}`,
-    );
+  if (unfinished !== null) throw new Error(unfinishedText(unfinished, targetOptions(target)));
   await requireTables(databases);
   const [highestId, tables, keys, pets] = await Promise.all([
     patiently(() => findHighestId(databases.pets)),

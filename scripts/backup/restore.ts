@@ -13,16 +13,14 @@ import {
   beginRestore,
   FROM_FILE,
   findUnfinished,
-  finishLine,
   finishRestore,
-  isFromFile,
   type Restore,
   raiseIds,
   SPARE_IDS,
+  unfinishedText,
 } from "../cloudflare/time-travel.ts";
 import { unlessInterrupted } from "../lib/interrupt.ts";
 import { type Io, messageOf, UsageError } from "../lib/io.ts";
-import { formatTime } from "../lib/time.ts";
 import { counter } from "./backup.ts";
 import { damaged, type Header, readFile, type Summary } from "./file.ts";
 import { patiently } from "./patience.ts";
@@ -58,19 +56,9 @@ export async function checkBackup(
       return async (label, lines, number) => {
         const table = tables.get(label);
         if (table === undefined) throw damaged(path, `${label} has no rows of its own`);
-        /** Throws the number of the first line that does not fit: it is in one of the halves. */
-        const requireFit = async (some: string[], first: number): Promise<void> => {
-          try {
-            await tryRows(databases[table.contents], label, table, some, header.highestId);
-          } catch (error) {
-            const half = Math.ceil(some.length / 2);
-            if (some.length === 1)
-              throw damaged(path, `its line ${first} does not fit into ${label}: ${messageOf(error)}`);
-            await requireFit(some.slice(0, half), first);
-            await requireFit(some.slice(half), first + half);
-          }
-        };
-        await requireFit(lines, number);
+        await tryRows(databases[table.contents], label, table, lines, header.highestId).catch((error) => {
+          throw damaged(path, `a line from ${number} on does not fit into ${label}: ${messageOf(error)}`);
+        });
         count(lines.length);
       };
     });
@@ -103,18 +91,9 @@ export async function findBegun(
 ): Promise<Restore | null> {
   await requireTables(databases);
   const tables = await readTables(databases);
-  if (tables.has(RESTORES)) {
-    const unfinished = await patiently(() => findUnfinished(databases.keys));
-    if (unfinished?.bookmark === bookmarkOf(backup)) return unfinished;
-    if (unfinished !== null) {
-      const other = isFromFile(unfinished)
-        ? `from another backup or of other contents (${unfinished.bookmark})`
-        : "to an earlier state";
-      throw new UsageError(
-        `a restore of ${place} ${other} is unfinished, begun by ${unfinished.begunBy} at ${formatTime(unfinished.beganAtMs)}: finish it first, with ${finishLine(unfinished, where)}`,
-      );
-    }
-  }
+  const unfinished = tables.has(RESTORES) ? await patiently(() => findUnfinished(databases.keys)) : null;
+  if (unfinished?.bookmark === bookmarkOf(backup)) return unfinished;
+  if (unfinished !== null) throw new UsageError(unfinishedText(unfinished, where));
   const used = await findUsed(databases, tables, backup.chosen);
   if (used === undefined) return null;
   throw new UsageError(

@@ -8,6 +8,7 @@
 import { read, writeIdempotent } from "../../src/d1/statements.ts";
 import { type Io, messageOf } from "../lib/io.ts";
 import { petstoreLine } from "../lib/line.ts";
+import { formatTime } from "../lib/time.ts";
 import { apiErrorOf } from "./account.ts";
 import { CONTENTS, type DeployedDatabase, MARKER, migrate, type Target, targetOptions } from "./database.ts";
 
@@ -29,6 +30,16 @@ export const FROM_FILE = "file:";
 /** Whether a restore is one from a file. */
 export function isFromFile({ bookmark }: Restore): boolean {
   return bookmark.startsWith(FROM_FILE);
+}
+
+/** Whose restore is not finished, and what to do: a clause of a message. `where` are the options that choose its databases. */
+export function unfinishedText(restore: Restore, where: string[]): string {
+  const { bookmark } = restore;
+  return `a restore is unfinished, to ${bookmark}, ${begunText(restore)}: unless it still runs, finish it with ${finishLine(restore, where)}`;
+}
+
+export function begunText({ begunBy, beganAtMs }: Restore): string {
+  return `begun by ${begunBy} at ${formatTime(beganAtMs)}`;
 }
 
 /** The command that finishes a restore. `where` are the options that choose its databases. */
@@ -80,9 +91,7 @@ export function findUnfinished(keys: D1Database): Promise<Restore | null> {
 export async function requireNoRestore(keys: D1Database, where: string[]): Promise<void> {
   const unfinished = await findUnfinished(keys);
   if (unfinished === null || !isFromFile(unfinished)) return;
-  throw new Error(
-    `a restore from a backup is unfinished, and nothing was created: finish it with ${finishLine(unfinished, where)}`,
-  );
+  throw new Error(`nothing was created, because ${unfinishedText(unfinished, where)}`);
 }
 
 /** The highest id that was assigned to a pet. */

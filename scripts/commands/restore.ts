@@ -20,127 +20,125 @@ import {
 } from "../cloudflare/database.ts";
 import { announceTarget, file, readTarget, TARGET_OPTIONS } from "../cloudflare/target.ts";
 import {
+  begunText,
   findHighestId,
   findUnfinished,
-  finishLine,
   isFromFile,
   type Place,
   type Restore,
   restorePets,
+  unfinishedText,
 } from "../cloudflare/time-travel.ts";
 import { loginName } from "../keys/options.ts";
-import { defineCommand } from "../lib/command.ts";
+import { defineCommand, type OptionValues } from "../lib/command.ts";
 import { type Io, UsageError } from "../lib/io.ts";
 import { petstoreLine } from "../lib/line.ts";
 import { formatTime, parseTime } from "../lib/time.ts";
 
+const OPTIONS = {
+  ...TARGET_OPTIONS,
+  from: {
+    placeholder: "file",
+    description: "restore both databases from this file of backup",
+    parse: file,
+    conflicts: ["timestamp", "bookmark", "resume"],
+  },
+  only: {
+    placeholder: "database",
+    description: "with --from: restore only this database, and leave the other as it is",
+    choices: CONTENTS,
+  },
+  timestamp: {
+    placeholder: "time",
+    description: "restore the state of this time, such as 2026-11-19T12:00:00Z",
+    parse: pastTime,
+    conflicts: ["bookmark"],
+  },
+  bookmark: {
+    placeholder: "bookmark",
+    description: "restore the state that this bookmark of D1 Time Travel names",
+  },
+  dryRun: {
+    description:
+      "show what would happen; with --from and without an option that chooses databases, check the file only",
+  },
+  yes: { description: "don't ask", conflicts: ["dryRun"] },
+  resume: {
+    description: "finish an interrupted restore, which any machine may have begun",
+    conflicts: ["timestamp", "bookmark", "dryRun"],
+  },
+} as const;
+
+type Options = OptionValues<typeof OPTIONS>;
+
 export default defineCommand({
   description:
     "Restores the pets of production or of the previews, with their idempotency records, to an earlier state, at most 30 days ago (7 on Workers Free). Keys are in another database and stay as they are. With --from, restores pets and keys from a backup, into empty databases, also local ones; the same command continues an interrupted restore. No id is assigned twice.",
-  options: {
-    ...TARGET_OPTIONS,
-    from: {
-      placeholder: "file",
-      description: "restore both databases from this file of backup",
-      parse: file,
-      conflicts: ["timestamp", "bookmark", "resume"],
-    },
-    only: {
-      placeholder: "database",
-      description: "with --from: restore only this database, and leave the other as it is",
-      choices: CONTENTS,
-    },
-    timestamp: {
-      placeholder: "time",
-      description: "restore the state of this time, such as 2026-11-19T12:00:00Z",
-      parse: pastTime,
-      conflicts: ["bookmark"],
-    },
-    bookmark: {
-      placeholder: "bookmark",
-      description: "restore the state that this bookmark of D1 Time Travel names",
-    },
-    dryRun: {
-      description:
-        "show what would happen; with --from and without an option that chooses databases, check the file only",
-    },
-    yes: { description: "don't ask", conflicts: ["dryRun"] },
-    resume: {
-      description: "finish an interrupted restore, which any machine may have begun",
-      conflicts: ["timestamp", "bookmark", "dryRun"],
-    },
-  },
+  options: OPTIONS,
   examples: [
     "--timestamp 2026-11-19T12:00:00Z --remote --dry-run",
     "--resume --remote",
     "--from petstore.backup --persist-to /tmp/petstore",
   ],
-  async handler(io, { from, only, resume, timestamp: atMs, dryRun, yes, ...options }) {
+  async handler(io, options) {
     const target = readTarget(io, options);
-    const selected = targetOptions(target);
-    // The variables that chose the databases of a backup may still be set when it is checked, and those databases are not empty.
-    const { persistTo, preview, remote } = options;
-    const isSelected = [persistTo, preview, remote].some((option) => option !== undefined);
-    if (from !== undefined) return restoreFrom(io, target, { path: from, only, dryRun, yes, isSelected });
-    if (only !== undefined) throw new UsageError("--only needs --from FILE");
-    if (!resume && atMs === undefined && options.bookmark === undefined)
-      throw new UsageError("add --timestamp TIME or --bookmark B, or --from FILE");
-    if (target.kind === "local")
-      throw new UsageError(
-        "Time Travel is for deployed databases, which --remote or --preview NAME chooses; restore local ones with --from FILE",
-      );
-
-    const requireMigrated = async (contents: Contents, database: D1Database) => {
-      if ((await pendingMigrations(database, contents)).length === 0) return;
-      const advice = `run ${petstoreLine("migrate", ...selected)}, or remove a migration that fails`;
-      throw new UsageError(`the database of ${contents} has pending migrations: ${advice}`);
-    };
-    announceTarget(io, target);
-    const { place, unfinished } = await io.step("Reading the databases", async () => {
-      const pets = await openDeployed(target, "pets");
-      const { database: keys } = await openDeployed(target, "keys");
-      await requireMigrated("keys", keys);
-      return { place: { target, pets, keys }, unfinished: await findUnfinished(keys) };
-    });
-    const { database, timeTravel, label } = place.pets;
-    if (unfinished !== null && isFromFile(unfinished))
-      throw new UsageError(
-        `a restore from a backup is unfinished, ${begun(unfinished)}: finish it with ${finishLine(unfinished, selected)}`,
-      );
-
-    if (resume) {
-      if (unfinished === null) throw new UsageError(`there is no unfinished restore of ${label}`);
-      const { bookmark } = unfinished;
-      await io.confirm(
-        `Finishes the restore of ${label} to bookmark ${bookmark}, ${begun(unfinished)}.`,
-        yes,
-      );
-      return run(io, place, unfinished);
-    }
-    if (unfinished !== null) {
-      const advice = `unless it is running, finish it with ${finishLine(unfinished, selected)}`;
-      throw new UsageError(`a restore of ${label} is unfinished, ${begun(unfinished)}: ${advice}`);
-    }
-    await requireMigrated("pets", database);
-    const bookmark = options.bookmark ?? (await timeTravel.bookmark(atMs));
-    const time = atMs === undefined ? "" : ` (${formatTime(atMs)})`;
-    const plan = `Restores ${label} to bookmark ${bookmark}${time}.
-Ids up to ${await findHighestId(database)} will not be assigned again. Keys stay as they are.`;
-    if (dryRun) {
-      const line = petstoreLine("restore", "--bookmark", bookmark, ...selected);
-      return io.print(`${plan}\nNothing was changed. To restore: ${line}`);
-    }
-    await io.confirm(plan, yes);
-    const began = { beganAtMs: Date.now(), begunBy: loginName(), undoBookmark: null, idsAbove: null };
-    await run(io, place, { ...began, bookmark });
+    return options.from === undefined
+      ? restoreTo(io, target, options)
+      : restoreFrom(io, target, options.from, options);
   },
 });
 
-function begun({ begunBy, beganAtMs }: Restore): string {
-  return `begun by ${begunBy} at ${formatTime(beganAtMs)}`;
+/** To an earlier state. */
+async function restoreTo(
+  io: Io,
+  target: Target,
+  { only, resume, timestamp: atMs, bookmark: given, dryRun, yes }: Options,
+): Promise<void> {
+  if (only !== undefined) throw new UsageError("--only needs --from FILE");
+  if (!resume && atMs === undefined && given === undefined)
+    throw new UsageError("add --timestamp TIME or --bookmark B, or --from FILE");
+  if (target.kind === "local")
+    throw new UsageError(
+      "Time Travel is for deployed databases, which --remote or --preview NAME chooses; restore local ones with --from FILE",
+    );
+
+  const where = targetOptions(target);
+  const requireMigrated = async (contents: Contents, database: D1Database) => {
+    if ((await pendingMigrations(database, contents)).length === 0) return;
+    const advice = `run ${petstoreLine("migrate", ...where)}, or remove a migration that fails`;
+    throw new UsageError(`the database of ${contents} has pending migrations: ${advice}`);
+  };
+  announceTarget(io, target);
+  const { place, unfinished } = await io.step("Reading the databases", async () => {
+    const pets = await openDeployed(target, "pets");
+    const { database: keys } = await openDeployed(target, "keys");
+    await requireMigrated("keys", keys);
+    return { place: { target, pets, keys }, unfinished: await findUnfinished(keys) };
+  });
+  const { database, timeTravel, label } = place.pets;
+  if (unfinished !== null && (!resume || isFromFile(unfinished)))
+    throw new UsageError(unfinishedText(unfinished, where));
+  if (unfinished !== null) {
+    const plan = `Finishes the restore of ${label} to bookmark ${unfinished.bookmark}, ${begunText(unfinished)}.`;
+    await io.confirm(plan, yes);
+    return restoreAndTell(io, place, unfinished);
+  }
+  if (resume) throw new UsageError(`there is no unfinished restore of ${label}`);
+  await requireMigrated("pets", database);
+  const bookmark = given ?? (await timeTravel.bookmark(atMs));
+  const time = atMs === undefined ? "" : ` (${formatTime(atMs)})`;
+  const plan = `Restores ${label} to bookmark ${bookmark}${time}.
+Ids up to ${await findHighestId(database)} will not be assigned again. Keys stay as they are.`;
+  if (dryRun) {
+    const line = petstoreLine("restore", "--bookmark", bookmark, ...where);
+    return io.print(`${plan}\nNothing was changed. To restore: ${line}`);
+  }
+  await io.confirm(plan, yes);
+  const began = { beganAtMs: Date.now(), begunBy: loginName(), undoBookmark: null, idsAbove: null };
+  await restoreAndTell(io, place, { ...began, bookmark });
 }
 
-async function run(io: Io, place: Place, restore: Restore): Promise<void> {
+async function restoreAndTell(io: Io, place: Place, restore: Restore): Promise<void> {
   const migrations = await restorePets(place, restore, io);
   if (migrations.length > 0) io.print(`Applied migrations again: ${migrations.join(", ")}.`);
   io.print(`Restored ${place.pets.label}.`);
@@ -148,24 +146,19 @@ async function run(io: Io, place: Place, restore: Restore): Promise<void> {
 An ${HEADER.idempotencyKey} of a pet that is gone creates a new pet, with a new id.`);
 }
 
-interface FileOptions {
-  path: string;
-  only: Contents | undefined;
-  dryRun: true | undefined;
-  yes: true | undefined;
-  /** Whether options, not variables or the default, choose the databases. */
-  isSelected: boolean;
-}
-
+/** From a file. */
 async function restoreFrom(
   io: Io,
   target: Target,
-  { path, only, dryRun, yes, isSelected }: FileOptions,
+  path: string,
+  { only, dryRun, yes, ...selected }: Options,
 ): Promise<void> {
   const backup = await checkBackup(io, path, only && [only]);
   const { createdAt, source } = backup.header;
   const content = `${path}, a backup of ${source}, begun at ${createdAt} (${rowsText(backup)})`;
   if (dryRun) io.print(`Complete: ${content}.`);
+  // The variables that chose the databases of a backup may still be set when it is checked, and those databases are not empty.
+  const isSelected = [selected.persistTo, selected.preview, selected.remote].some(Boolean);
   if (dryRun && !isSelected)
     return io.print(
       "No database was read: add --persist-to DIR, --preview NAME or --remote to check one too.",
@@ -181,7 +174,7 @@ async function restoreFrom(
     return { place, found: await findBegun(databases, place, backup, where).finally(existing.close) };
   });
   const restore = found ?? newRestore(backup, loginName(), Date.now());
-  const verb = found ? `Continues the restore, ${begun(found)}, of` : "Restores";
+  const verb = found ? `Continues the restore, ${begunText(found)}, of` : "Restores";
   const ids = restore.idsAbove === null ? "" : `\nThe next id will be above ${restore.idsAbove}.`;
   if (dryRun) return io.print(`${verb} ${place}.${ids}\nNothing was changed.`);
   await io.confirm(`${verb} ${place} from ${content}.${ids}`, yes);
@@ -191,20 +184,20 @@ async function restoreFrom(
     const current = await findBegun(databases, place, backup, where);
     if (current !== null && current.beganAtMs !== restore.beganAtMs)
       throw new UsageError(
-        `the same restore has begun meanwhile, ${begun(current)}: run the command again, which continues it`,
+        `the same restore has begun meanwhile, ${begunText(current)}: run the command again, which continues it`,
       );
     const migrations = await waitingForCalls(() => restoreBackup(io, databases, backup, restore));
     if (migrations.length > 0) io.print(`Applied migrations: ${migrations.join(", ")}.`);
-    io.print(`Restored ${place} (${rowsText(backup)}).`);
-    io.note(
-      `This is the state of ${createdAt}.${only === "keys" ? "" : " Pets that were added later are gone."}`,
-    );
-    if (only === "pets") return;
-    io.note(`A key that was revoked, suspended, rotated or changed later is as it was then: a revoked key works again. Repeat such changes:
-the record of changes, which ${petstoreLine("keys log", ...where)} prints, ends before them. Bans, and the counts of the current windows, are not in a backup.`);
   } finally {
     await databases.close();
   }
+  io.print(`Restored ${place} (${rowsText(backup)}).`);
+  io.note(
+    `This is the state of ${createdAt}.${only === "keys" ? "" : " Pets that were added later are gone."}`,
+  );
+  if (only === "pets") return;
+  io.note(`A key that was revoked, suspended, rotated or changed later is as it was then: a revoked key works again. Repeat such changes:
+the record of changes, which ${petstoreLine("keys log", ...where)} prints, ends before them. Bans, and the counts of the current windows, are not in a backup.`);
 }
 
 function pastTime(text: string): number {

@@ -164,7 +164,7 @@ it("does not begin while another restore is unfinished, which --resume finishes 
   );
   const refused = await restoreTo(start);
   const advice =
-    /error: a restore of .* is unfinished, begun by \w+ at .*Z: .* finish it with \.\/petstore restore --resume --remote\n$/;
+    /error: a restore is unfinished, to \d+, begun by \w+ at .*Z: .* finish it with \.\/petstore restore --resume --remote\n$/;
   expect(refused).toMatchObject({ exitCode: 2, stderr: expect.stringMatching(advice) });
   const finished = await resume();
   expect(finished).toMatchObject({ exitCode: 0, stdout: RESTORED });
