@@ -1,6 +1,7 @@
 // The state of a target at a glance, part by part: what can't be read has its problem in its place, and the rest is there.
 
 import { read } from "../../src/d1/statements.ts";
+import { DAY_MS } from "../../src/limits/index.ts";
 import { countKeys } from "../../src/operators/records.ts";
 import { listSizes, type RecordedSize } from "../../src/operators/sizes.ts";
 import { findLastBackup } from "../backup/last-backup.ts";
@@ -22,7 +23,6 @@ import { logByStatus } from "../cloudflare/log-query.ts";
 import { findUnfinished, finishLine } from "../cloudflare/time-travel.ts";
 import { messageOf } from "../lib/io.ts";
 import { formatTime } from "../lib/time.ts";
-import { daysUntil, growthOf } from "./growth.ts";
 
 export const LOCAL_URL = "http://localhost:8787";
 /** Longer: patience with a slow service; shorter: a command that does not hang without one. */
@@ -58,14 +58,20 @@ export async function readStatus(
   nowMs: number,
 ) {
   const isProduction = target.kind === "production";
-  const read = (database: D1Database, contents: Contents) =>
-    readDatabase(target, database, contents, measuresTables);
+  const ofDatabase = (opened: Promise<D1Database>, contents: Contents) =>
+    orProblem(opened.then((database) => readDatabase(target, database, contents, measuresTables)));
   const ofKeys = <Value>(readFrom: (keys: D1Database) => Promise<Value>) =>
     orProblem(opened.keys.then(({ keys }) => orPending(target, keys, readFrom(keys))));
   const [build, keysDatabase, petsDatabase, restore, backup, keys, sizes, lastHour] = await Promise.all([
     orProblem(readBuild(url, target)),
-    orProblem(opened.keys.then(({ keys }) => read(keys, "keys"))),
-    orProblem(opened.pets.then(({ pets }) => read(pets, "pets"))),
+    ofDatabase(
+      opened.keys.then(({ keys }) => keys),
+      "keys",
+    ),
+    ofDatabase(
+      opened.pets.then(({ pets }) => pets),
+      "pets",
+    ),
     ofKeys((keys) => readRestore(keys, targetOptions(target))),
     ofKeys((keys) => readBackup(keys, nowMs)),
     ofKeys((keys) => countKeys(keys, nowMs)),
@@ -73,19 +79,21 @@ export async function readStatus(
     isProduction ? orProblem(logByStatus(nowMs - HOUR_MS, nowMs)) : null,
   ]);
   const growth = {
-    keys: isUnknown(sizes) ? sizes : readGrowth(target, sizes, "keys", keysDatabase),
-    pets: isUnknown(sizes) ? sizes : readGrowth(target, sizes, "pets", petsDatabase),
+    keys: readGrowth(target, sizes, "keys", keysDatabase),
+    pets: readGrowth(target, sizes, "pets", petsDatabase),
   };
   return { build, keysDatabase, petsDatabase, growth, restore, backup, keys, lastHour };
 }
 
-/** Whether a part could not be read. */
-export function isUnknown(part: object): part is { problem: string } {
+/** Why a part could not be read. */
+export type Problem = { problem: string };
+
+export function isUnknown(part: object): part is Problem {
   return "problem" in part;
 }
 
 /** What was read, or why it is unknown. */
-async function orProblem<Value>(reading: Promise<Value>): Promise<Value | { problem: string }> {
+async function orProblem<Value>(reading: Promise<Value>): Promise<Value | Problem> {
   return reading.catch((error) => ({ problem: messageOf(error) }));
 }
 
@@ -115,7 +123,7 @@ async function readDatabase(
   contents: Contents,
   measuresTables: boolean,
 ) {
-  const readAll = async () => {
+  try {
     if (target.kind === "local") {
       const pages = await database.prepare("PRAGMA quick_check(1)").first<{ quick_check: string }>();
       const [found = ""] = pages?.quick_check.split("\n").slice(-1) ?? [];
@@ -136,11 +144,10 @@ async function readDatabase(
       pendingMigrations: await pendingMigrations(database, contents),
       missingTables: await missingTables(database, contents),
     };
-  };
-  return readAll().catch((error) => {
+  } catch (error) {
     if (error instanceof DatabaseDamaged) throw error;
     throw new Error(`the database of ${contents} can't be read: ${messageOf(error)}`);
-  });
+  }
 }
 
 async function readRestore(keys: D1Database, where: string[]) {
@@ -161,19 +168,34 @@ async function readBackup(keys: D1Database, nowMs: number) {
 /** The growth of a database by its recorded sizes, and when it is full at that rate. */
 function readGrowth(
   { kind }: Target,
-  sizes: RecordedSize[],
+  sizes: RecordedSize[] | Problem,
   contents: Contents,
-  database: { bytes: number } | { problem: string },
+  database: { bytes: number } | Problem,
 ) {
+  if (isUnknown(sizes)) return sizes;
   if (isUnknown(database)) return database;
   const growth = growthOf(sizes.filter((size) => size.contents === contents));
   if (growth !== undefined) {
     const until = (maxBytes: number) => daysUntil(maxBytes, database.bytes, growth.bytesPerDay);
     return { ...growth, daysUntilFull: until(MAX_BYTES), daysUntilFullOnFree: until(MAX_BYTES_FREE) };
   }
-  if (kind !== "production")
-    return { problem: "only production has the cron trigger that records the size of a day" };
-  return {
-    problem: `two days of the last ${GROWTH_DAYS} are needed, and the cron trigger records one a day`,
-  };
+  const problem =
+    kind === "production"
+      ? `two days of the last ${GROWTH_DAYS} are needed, and the cron trigger records one a day`
+      : "only production has the cron trigger that records the size of a day";
+  return { problem };
+}
+
+/** On average from the first to the last of these days, which are in order, with gaps. Undefined for fewer than two days. */
+export function growthOf(sizes: Pick<RecordedSize, "day" | "bytes">[]) {
+  const [first, last] = [sizes[0], sizes.at(-1)];
+  if (first === undefined || last === undefined || first === last) return undefined;
+  const days = (Date.parse(last.day) - Date.parse(first.day)) / DAY_MS;
+  return { bytesPerDay: (last.bytes - first.bytes) / days, days };
+}
+
+/** In how many whole days a database of `bytes` has `maxBytes` at this growth; null if it never has. */
+export function daysUntil(maxBytes: number, bytes: number, bytesPerDay: number): number | null {
+  if (bytes >= maxBytes) return 0;
+  return bytesPerDay > 0 ? Math.floor((maxBytes - bytes) / bytesPerDay) : null;
 }

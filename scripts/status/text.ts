@@ -5,10 +5,10 @@ import { petstoreLine } from "../lib/line.ts";
 import { factsText, tableText } from "../lib/table.ts";
 import { agoText } from "../lib/time.ts";
 import { withSeparators } from "../usage/text.ts";
-import { isUnknown, MAX_BYTES, MAX_BYTES_FREE, type Status } from "./read.ts";
+import { isUnknown, MAX_BYTES, MAX_BYTES_FREE, type Problem, type Status } from "./read.ts";
 
 /** A part that was read. */
-type Known<Part extends keyof Status> = Exclude<NonNullable<Status[Part]>, { problem: string }>;
+type Known<Part extends keyof Status> = Exclude<NonNullable<Status[Part]>, Problem>;
 
 export function statusText(status: Status, target: string[]): string {
   const { lastHour } = status;
@@ -19,22 +19,22 @@ export function statusText(status: Status, target: string[]): string {
 }
 
 /** A text for each part. */
-export function statusFacts(
-  { build, keysDatabase, petsDatabase, growth, restore, backup, keys, lastHour }: Status,
-  target: string[],
-): [name: string, text: string][] {
+export function statusFacts(status: Status, target: string[]): [name: string, text: string][] {
+  const { build, keysDatabase, petsDatabase, growth, restore, backup, keys, lastHour } = status;
   const facts: [string, string][] = [
-    ["Build", isUnknown(build) ? unknown(build) : `${printable(build.build)} at ${build.url}`],
-    ["Keys database", isUnknown(keysDatabase) ? unknown(keysDatabase) : databaseText(keysDatabase, target)],
-    ["Pets database", isUnknown(petsDatabase) ? unknown(petsDatabase) : databaseText(petsDatabase, target)],
+    ["Build", textOf(build, (each) => `${printable(each.build)} at ${each.url}`)],
+    ["Keys database", textOf(keysDatabase, (each) => databaseText(each, target))],
+    ["Pets database", textOf(petsDatabase, (each) => databaseText(each, target))],
     ["Growth", growthText(growth)],
-    ["Backup", isUnknown(backup) ? unknown(backup) : backupText(backup)],
-    ["Restore", isUnknown(restore) ? unknown(restore) : restoreText(restore)],
-    ["Keys", isUnknown(keys) ? unknown(keys) : keysText(keys)],
+    ["Backup", textOf(backup, backupText)],
+    ["Restore", textOf(restore, restoreText)],
+    ["Keys", textOf(keys, keysText)],
   ];
-  if (lastHour !== null)
-    facts.push(["Last hour", isUnknown(lastHour) ? unknown(lastHour) : requestsText(lastHour)]);
-  return facts;
+  return lastHour === null ? facts : [...facts, ["Last hour", textOf(lastHour, requestsText)]];
+}
+
+function textOf<Part extends object>(part: Part, text: (known: Exclude<Part, Problem>) => string): string {
+  return isUnknown(part) ? `unknown: ${printable(part.problem)}` : text(part as Exclude<Part, Problem>);
 }
 
 function sizesTable(status: Status): string {
@@ -60,8 +60,6 @@ export function megabytes(bytes: number): string {
   return (bytes / 1e6).toLocaleString("en", { maximumSignificantDigits: 3 });
 }
 
-const unknown = ({ problem }: { problem: string }) => `unknown: ${printable(problem)}`;
-
 /** `12.3 MB used, 0.1% of 10 GB; no pending migrations` */
 function databaseText(
   { bytes, pendingMigrations: pending, missingTables: missing }: Known<"keysDatabase">,
@@ -80,16 +78,12 @@ function databaseText(
 
 /** `keys 0.12 MB a day in 29 days, full in 80,000 days (on Workers Free in 3,900); pets …` */
 function growthText({ keys, pets }: Status["growth"]): string {
-  const [ofKeys, ofPets] = [keys, pets].map((each) => (isUnknown(each) ? unknown(each) : rateText(each)));
-  return ofKeys === ofPets && isUnknown(keys) ? unknown(keys) : `keys ${ofKeys}; pets ${ofPets}`;
+  const [ofKeys, ofPets] = [textOf(keys, rateText), textOf(pets, rateText)];
+  return ofKeys === ofPets && isUnknown(keys) ? ofKeys : `keys ${ofKeys}; pets ${ofPets}`;
 }
 
-function rateText({
-  bytesPerDay,
-  days,
-  daysUntilFull,
-  daysUntilFullOnFree,
-}: Exclude<Status["growth"]["keys"], { problem: string }>): string {
+function rateText(growth: Exclude<Status["growth"]["keys"], Problem>): string {
+  const { bytesPerDay, days, daysUntilFull, daysUntilFullOnFree } = growth;
   const rate = `${megabytes(bytesPerDay)} MB a day in ${daysText(days)}`;
   if (daysUntilFull === null) return `${rate}, never full like this`;
   // A database that is larger than Workers Free allows is not on it.
@@ -115,22 +109,18 @@ function restoreText({ unfinished }: Known<"restore">): string {
 /** `20: 18 active, 1 banned, 1 revoked` */
 function keysText({ total, states }: Known<"keys">): string {
   const counts = Object.entries(states).filter(([, count]) => count > 0);
-  return [
-    withSeparators(total),
-    counts.map(([state, count]) => `${withSeparators(count)} ${state}`).join(", "),
-  ]
-    .filter((text) => text !== "")
-    .join(": ");
+  const texts = counts.map(([state, count]) => `${withSeparators(count)} ${state}`);
+  return withSeparators(total) + (texts.length === 0 ? "" : `: ${texts.join(", ")}`);
 }
 
 type LastHour = Known<"lastHour">;
 
 function requestsText({ statuses, isSampled }: LastHour): string {
-  const sum = (isCounted: (status: number) => boolean) =>
+  const sum = (least: number) =>
     withSeparators(
-      statuses.reduce((total, { status, requests }) => total + (isCounted(status) ? requests : 0), 0),
+      statuses.reduce((total, { status, requests }) => total + (status >= least ? requests : 0), 0),
     );
-  const text = `${sum(() => true)} requests, ${sum((status) => status >= 500)} with a status of 500 or above`;
+  const text = `${sum(0)} requests, ${sum(500)} with a status of 500 or above`;
   return isSampled ? `about ${text}, because Cloudflare left out lines` : text;
 }
 

@@ -1,7 +1,7 @@
 // The growth of a database by its recorded sizes, and when it is full: by hand.
 
 import { expect, it } from "vitest";
-import { daysUntil, growthOf } from "../../scripts/status/growth.ts";
+import { daysUntil, growthOf } from "../../scripts/status/read.ts";
 
 const sizesOf = (bytes: Record<string, number>) =>
   Object.entries(bytes).map(([day, each]) => ({ day: `2026-${day}`, bytes: each }));
