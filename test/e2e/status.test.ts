@@ -1,6 +1,6 @@
 // ./petstore status, on a fake of Cloudflare's API, and on local databases with a service that answers.
 
-import { open, truncate } from "node:fs/promises";
+import { cp, open, truncate } from "node:fs/promises";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { recordBackup } from "../../scripts/backup/last-backup.ts";
 import {
@@ -15,7 +15,7 @@ import { apiError, databaseOf, startCloudflareApi } from "../support/e2e/cloudfl
 import { runPetstore } from "../support/e2e/in-process.ts";
 import { emptyState } from "../support/e2e/petstore.ts";
 import { sharedPetstore } from "../support/e2e/shared-petstore.ts";
-import { startWorkersAccount } from "../support/e2e/workers-account.ts";
+import { DATABASES, startWorkersAccount } from "../support/e2e/workers-account.ts";
 
 const petstore = sharedPetstore();
 const account = await startWorkersAccount();
@@ -38,7 +38,7 @@ const api = await startCloudflareApi(
     },
     routes: { "POST /workers/observability/telemetry/query": async ({ req }) => answer(await req.json()) },
   },
-  ["petstore-keys", "petstore-pets", "petstore-previews-keys", "petstore-previews-pets"],
+  DATABASES,
 );
 const keys = databaseOf(account, "petstore-keys");
 
@@ -51,6 +51,13 @@ afterAll(async () => {
   api.stop();
   await account.stop();
 });
+
+function setSize(bytes: number): void {
+  size = bytes;
+  onTestFinished(() => {
+    size = undefined;
+  });
+}
 
 /** The lines of the status, such as `Keys: 1: 1 active`. */
 async function lines(line: string, expected = 0): Promise<string[]> {
@@ -65,23 +72,21 @@ async function json(line: string) {
   return JSON.parse(stdout);
 }
 
+const run = (sql: string, ...values: unknown[]) =>
+  keys
+    .prepare(sql)
+    .bind(...values)
+    .run();
+
 describe("of production", () => {
   beforeAll(async () => {
     const operator = { by: "a test", nowMs: Date.now() };
-    const newKey = { name: "Ann", plan: "free", expiresAtMs: null } as const;
-    const [, second, third] = [
-      await createKey(keys, newKey, operator),
-      await createKey(keys, newKey, operator),
-      await createKey(keys, newKey, operator),
-    ];
+    const create = () => createKey(keys, { name: "Ann", plan: "free", expiresAtMs: null }, operator);
+    const [, second, third] = [await create(), await create(), await create()];
     await revokeKey(keys, second.key.id, operator);
     const until = new Date(Date.now() + 600_000).toISOString().replace(/\.\d+/, "");
-    await keys
-      .prepare(
-        "INSERT INTO key_changes (key_id, at_ms, change, to_value, changed_by) VALUES (?1, ?2, 'banned', ?3, 'a test')",
-      )
-      .bind(third.key.id, Date.now(), until)
-      .run();
+    const ban = "INSERT INTO key_changes (key_id, at_ms, change, to_value, changed_by)";
+    await run(`${ban} VALUES (?1, ?2, 'banned', ?3, 'a test')`, third.key.id, Date.now(), until);
   });
 
   it("shows build, databases, keys by state, and the last hour by status", async () => {
@@ -89,10 +94,11 @@ describe("of production", () => {
     answer = (query) => {
       queries.push(query);
       const values = { count: [1_200, 30, 4], median: [3.4, 1, 5_000], p95: [20.6, 2, 5_001] };
+      const statuses = ["200", "429", "503"].map((value) => [{ key: "status", value }]);
       const calculations = query.parameters.calculations.map(({ operator }) => ({
         aggregates: values[operator as keyof typeof values].map((value, index) => ({
           value,
-          groups: [{ key: "status", value: ["200", "429", "503"][index] }],
+          groups: statuses[index],
         })),
       }));
       return { calculations, statistics: { abr_level: 1 } };
@@ -114,7 +120,6 @@ describe("of production", () => {
       "",
     ]);
     const [{ timeframe, parameters } = { timeframe: { from: 0, to: 0 } }] = queries;
-    expect(queries).toHaveLength(1);
     expect(timeframe.to - timeframe.from).toBe(3_600_000);
     expect(parameters?.filters.map(({ value }) => value)).toEqual(["petstore", "request"]);
     const { keysDatabase, lastHour } = await json("--remote");
@@ -128,37 +133,25 @@ describe("of production", () => {
       throw apiError(403, 10_000, "Authentication error");
     };
     const began = Date.parse("2026-11-20T12:00:00Z");
-    await keys
-      .prepare("INSERT INTO pet_restores (began_at_ms, begun_by, bookmark) VALUES (?1, 'Jo', 'b')")
-      .bind(began)
-      .run();
-    onTestFinished(async () => void (await keys.prepare("DELETE FROM pet_restores").run()));
-    const permission = "the permission Workers Observability, which a token can have";
+    await run("INSERT INTO pet_restores (began_at_ms, begun_by, bookmark) VALUES (?1, 'Jo', 'b')", began);
+    onTestFinished(async () => void (await run("DELETE FROM pet_restores")));
+    const unfinished = { at: "2026-11-20T12:00:00Z", by: "Jo" };
+    for (const [bookmark, finish] of [
+      ["b", "./petstore restore --resume --remote"],
+      ["file:0:keys+pets", "./petstore restore --from FILE --remote"],
+      ["file:0:keys", "./petstore restore --from FILE --only keys --remote"],
+    ]) {
+      await run("UPDATE pet_restores SET bookmark = ?1", bookmark);
+      expect((await json("--remote")).restore).toEqual({ unfinished: { ...unfinished, finish } });
+    }
     expect(await lines("--remote")).toEqual(
       expect.arrayContaining([
         "Build: unknown: add --url URL",
-        "Restore: unfinished, begun by Jo at 2026-11-20T12:00:00Z: finish it with ./petstore restore --resume --remote",
+        expect.stringMatching(/^Restore: unfinished, begun by Jo at 2026-11-20T12:00:00Z: finish it with /),
         "Keys: 3: 1 active, 1 banned, 1 revoked",
-        `Last hour: unknown: the credential lacks ${permission}`,
+        "Last hour: unknown: the credential lacks the permission Workers Observability, which a token can have",
       ]),
     );
-    expect((await json("--remote")).restore).toEqual({
-      unfinished: {
-        at: "2026-11-20T12:00:00Z",
-        by: "Jo",
-        finish: "./petstore restore --resume --remote",
-      },
-    });
-    for (const [contents, only] of [
-      ["keys+pets", ""],
-      ["keys", "--only keys "],
-      ["pets", "--only pets "],
-    ]) {
-      await keys.prepare(`UPDATE pet_restores SET bookmark = 'file:0:${contents}'`).run();
-      expect((await lines("--remote")).join()).toContain(
-        `finish it with ./petstore restore --from FILE ${only}--remote`,
-      );
-    }
   });
 });
 
@@ -168,7 +161,7 @@ describe("at a fixed time", () => {
   beforeEach(() => void vi.useFakeTimers({ toFake: ["Date"], now: NOW_MS }));
   afterEach(async () => {
     vi.useRealTimers();
-    for (const table of ["backups", "database_sizes"]) await keys.prepare(`DELETE FROM ${table}`).run();
+    for (const table of ["backups", "database_sizes"]) await run(`DELETE FROM ${table}`);
   });
   const failure = async (line: string) => {
     const { exitCode, stdout, stderr } = await runPetstore(`status ${line} --quiet`);
@@ -193,9 +186,8 @@ describe("at a fixed time", () => {
   });
 
   it("before the migration that adds the record, only --backup-age fails", async () => {
-    const names = ["backups", "database_sizes"];
-    for (const name of names) await keys.prepare(`DROP TABLE ${name}`).run();
-    await keys.prepare("DELETE FROM d1_migrations WHERE name = '0009_backups_and_sizes.sql'").run();
+    for (const name of ["backups", "database_sizes"]) await run(`DROP TABLE ${name}`);
+    await run("DELETE FROM d1_migrations WHERE name = '0009_backups_and_sizes.sql'");
     const pending = "migrations are pending: run ./petstore migrate --remote";
     expect(await lines("--remote")).toEqual(
       expect.arrayContaining([`Growth: unknown: ${pending}`, `Backup: unknown: ${pending}`]),
@@ -206,12 +198,9 @@ describe("at a fixed time", () => {
   });
 
   it("shows how fast each database grows, and when it is full", async () => {
-    size = 200_000_000;
-    onTestFinished(() => {
-      size = undefined;
-    });
-    const record = (day: string, contents: string, bytes: number) =>
-      keys.prepare("INSERT INTO database_sizes VALUES (?1, ?2, ?3)").bind(day, contents, bytes).run();
+    setSize(200_000_000);
+    const record = (...values: [day: string, contents: string, bytes: number]) =>
+      run("INSERT INTO database_sizes VALUES (?1, ?2, ?3)", ...values);
     // A month ago it was larger: that day does not count any more.
     await record("2026-10-29", "keys", 900_000_000);
     await record("2026-10-30", "keys", 100_000_000);
@@ -229,7 +218,7 @@ describe("at a fixed time", () => {
     });
     const pets = "pets -0.000002 MB a day in 1 day, never full like this";
     expect(await lines("--remote")).toContain(`${first}; ${pets}`);
-    size = 9_999_000_000;
+    setSize(9_999_000_000);
     const large = "Growth: keys 1 MB a day in 29 days, full in 1 day; pets";
     expect(await lines("--remote")).toContainEqual(expect.stringMatching(large));
   });
@@ -268,20 +257,15 @@ it("fails after all is shown if the service at a given URL or a database does no
   ]);
 });
 
-it.each([
-  [200_000_000, "200 MB used, 2% of 10 GB, or 40% of 500 MB on Workers Free;"],
-  [400_000_000, "400 MB used, 4% of 10 GB, or 80% of 500 MB on Workers Free;"],
-  [600_000_000, "600 MB used, 6% of 10 GB;"],
-])(
-  "the size of a database is compared with Workers Free too if it may be on it: %i bytes",
-  async (bytes, shown) => {
-    size = bytes;
-    onTestFinished(() => {
-      size = undefined;
-    });
+it("compares the size of a database with Workers Free too if it may be on it", async () => {
+  for (const [bytes, shown] of [
+    [200_000_000, "200 MB used, 2% of 10 GB, or 40% of 500 MB on Workers Free;"],
+    [600_000_000, "600 MB used, 6% of 10 GB;"],
+  ] as const) {
+    setSize(bytes);
     expect((await lines("--remote"))[1]).toBe(`Keys database: ${shown} no pending migrations`);
-  },
-);
+  }
+});
 
 it("shows databases that were never migrated, which is a failure, and fails without databases", async () => {
   const status = () => runPetstore("status --preview staging");
@@ -309,45 +293,25 @@ it("shows databases that were never migrated, which is a failure, and fails with
   expect(await status()).toMatchObject({ exitCode: 1, stdout: "" });
 });
 
-it("reads local databases, which must exist", async () => {
-  const { state, remove } = await emptyState();
-  onTestFinished(remove);
-  const words = ["status", "--persist-to", state, "--json"];
-  const missing = await runPetstore(words);
-  expect([missing.exitCode, missing.stderr]).toEqual([
-    1,
-    `error: there is no database of keys in ${state}: create it with ./petstore migrate --persist-to ${state}\n`,
-  ]);
-  const databases = await createDatabases({ kind: "local", state }, ...CONTENTS);
-  for (const contents of CONTENTS) await migrate(databases[contents], contents);
-  await databases.close();
-  const { stdout } = await runPetstore([...words, "--url", petstore.origin]);
-  expect(JSON.parse(stdout)).toMatchObject({
-    build: { build: "development" },
-    petsDatabase: {
-      bytes: expect.any(Number),
-      maxBytes: 10_000_000_000,
-      maxBytesOnFree: 500_000_000,
-      tables: null,
-      pendingMigrations: [],
-    },
-    keys: { total: 0 },
-    growth: { pets: { problem: "only production has the cron trigger that records the size of a day" } },
-    lastHour: null,
-  });
-});
-
 describe("of local databases", () => {
-  const fill = async () => {
-    const { state, remove } = await emptyState();
-    onTestFinished(remove);
-    const databases = await createDatabases({ kind: "local", state }, ...CONTENTS);
+  let full: Awaited<ReturnType<typeof emptyState>>;
+  beforeAll(async () => {
+    full = await emptyState();
+    const databases = await createDatabases({ kind: "local", state: full.state }, ...CONTENTS);
     for (const contents of CONTENTS) await migrate(databases[contents], contents);
     const numbers = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 60000)";
     await databases.pets
       .prepare(`INSERT INTO pets (name, category_id) ${numbers} SELECT 'Rex', i FROM n`)
       .run();
     await databases.close();
+  });
+  afterAll(() => full.remove());
+
+  /** A copy of its own for a test. */
+  const fill = async () => {
+    const { state, remove } = await emptyState();
+    onTestFinished(remove);
+    await cp(full.state, state, { recursive: true });
     return { state, pets: databaseFile(state, "pets") };
   };
 
@@ -355,6 +319,22 @@ describe("of local databases", () => {
     const outcome = await runPetstore(["status", "--persist-to", state, "--json", ...options]);
     return { ...outcome, status: outcome.stdout === "" ? undefined : JSON.parse(outcome.stdout) };
   };
+
+  it("shows what they have, and fails if there are none", async () => {
+    const { state } = await fill();
+    const missing = await statusOf(`${state}-none`);
+    const create = `create it with ./petstore migrate --persist-to ${state}-none`;
+    const problem = `error: there is no database of keys in ${state}-none: ${create}\n`;
+    expect([missing.exitCode, missing.stderr]).toEqual([1, problem]);
+    const limits = { maxBytes: 10_000_000_000, maxBytesOnFree: 500_000_000 };
+    expect((await statusOf(state, "--url", petstore.origin)).status).toMatchObject({
+      build: { build: "development" },
+      petsDatabase: { bytes: expect.any(Number), ...limits, tables: null, pendingMigrations: [] },
+      keys: { total: 0 },
+      growth: { pets: { problem: "only production has the cron trigger that records the size of a day" } },
+      lastHour: null,
+    });
+  });
 
   it("what a deletion has freed does not count, and --tables counts the rows of more than one statement", async () => {
     const { state } = await fill();
@@ -376,24 +356,20 @@ describe("of local databases", () => {
   ])("a database %s is damaged, which does not hide the other", async (_, damage) => {
     const { state, pets } = await fill();
     await damage(pets);
-    const problem = expect.stringMatching(
-      new RegExp(`^the database of pets is damaged, in ${pets} \\(.*with \\./petstore restore --from FILE`),
-    );
+    const damaged = `the database of pets is damaged, in ${pets} \\(`;
+    const problem = expect.stringMatching(new RegExp(`^${damaged}.*with \\./petstore restore --from FILE`));
     const { exitCode, status } = await statusOf(state);
     expect([exitCode, status.petsDatabase, status.keys.total]).toEqual([1, { problem }, 0]);
     const backup = await runPetstore(["backup", `${state}.backup`, "--persist-to", state]);
-    expect([backup.exitCode, backup.stderr]).toEqual([
-      1,
-      expect.stringContaining(`${state}.backup was not written: the database of pets is damaged, in ${pets}`),
-    ]);
+    const stderr = expect.stringMatching(new RegExp(`${state}\\.backup was not written: ${damaged}`));
+    expect(backup).toMatchObject({ exitCode: 1, stderr });
   });
 
   it("an empty file is a database without migrations", async () => {
-    const { state, pets } = await fill();
-    await truncate(pets, 0);
+    const { state } = await fill();
+    for (const contents of CONTENTS) await truncate(databaseFile(state, contents), 0);
     const problem = `migrations are pending: run ./petstore migrate --persist-to ${state}\n`;
     expect(await statusOf(state)).toMatchObject({ exitCode: 1, stderr: `error: ${problem}` });
-    await truncate(databaseFile(state, "keys"), 0);
     const backup = await runPetstore(["backup", `${state}.backup`, "--persist-to", state]);
     expect([backup.exitCode, backup.stderr]).toEqual([1, expect.stringContaining(`not written: ${problem}`)]);
   });
