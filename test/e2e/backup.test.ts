@@ -18,7 +18,7 @@ import { insertPetOnce } from "../../src/pets/idempotency.ts";
 import { insertPet } from "../../src/pets/store.ts";
 import { Random } from "../simulation/random.ts";
 import { apiError, tooManyCalls } from "../support/e2e/cloudflare-api.ts";
-import { runPetstore } from "../support/e2e/in-process.ts";
+import { failure, runPetstore } from "../support/e2e/in-process.ts";
 import { emptyState, startPetstore } from "../support/e2e/petstore.ts";
 import { sharedPetstore } from "../support/e2e/shared-petstore.ts";
 import { useAccount } from "../support/e2e/use-account.ts";
@@ -527,22 +527,18 @@ it("a restore that is not confirmed leaves no trace, also of local databases", a
 });
 
 it("restores only into empty databases, after a question", async () => {
-  expect(await restore(backup, "--remote")).toMatchObject({
-    exitCode: 2,
-    stderr: expect.stringContaining("have rows in pets.pets: a backup goes only into empty databases"),
-  });
+  expect(await restore(backup, "--remote")).toMatchObject(
+    failure(2, "have rows in pets.pets: a backup goes only into empty databases"),
+  );
   expect(await allRows(source)).toEqual(rows);
   const asked = await runPetstore(`restore --from ${backup} --preview staging`);
-  expect(asked).toMatchObject({ exitCode: 2, stderr: expect.stringContaining("add --yes to do it") });
+  expect(asked).toMatchObject(failure(2, "add --yes to do it"));
   expect(await allRows(target)).toEqual({});
   vi.spyOn(Io.prototype, "confirm").mockImplementationOnce(async () => {
     await migrate(target.keys, "keys");
     await createKey(target.keys, { name: "meanwhile", plan: "free", expiresAtMs: null }, OPERATOR);
   });
-  expect(await restore(backup)).toMatchObject({
-    exitCode: 2,
-    stderr: expect.stringContaining("have rows in keys.key_changes"),
-  });
+  expect(await restore(backup)).toMatchObject(failure(2, "have rows in keys.key_changes"));
 });
 
 it("until a restore from a file is finished, only the same file is restored, and nothing is backed up", async () => {
@@ -551,17 +547,11 @@ it("until a restore from a file is finished, only the same file is restored, and
     return send();
   });
   vi.spyOn(Io.prototype, "confirm").mockImplementationOnce(async () => {
-    expect(await restore(backup)).toMatchObject({
-      exitCode: 1,
-      stderr: expect.stringContaining(
-        "no keys (7500); the restore is unfinished: run the same command again",
-      ),
-    });
+    expect(await restore(backup)).toMatchObject(
+      failure(1, "no keys (7500); the restore is unfinished: run the same command again"),
+    );
   });
-  expect(await restore(backup)).toMatchObject({
-    exitCode: 2,
-    stderr: expect.stringContaining("the same restore has begun meanwhile, begun by "),
-  });
+  expect(await restore(backup)).toMatchObject(failure(2, "the same restore has begun meanwhile, begun by "));
   api.intercept();
   // Nobody can call the service before all else is there.
   const { keys, replaced_secrets: secrets, pet_restores: _, ...others } = await allRows(target);
@@ -599,8 +589,7 @@ it("until a restore from a file is finished, only the same file is restored, and
       stderr: expect.stringContaining("Continues the restore, begun by"),
     });
   });
-  const { exitCode, stderr } = await restore(backup);
-  expect([exitCode, stderr]).toEqual([2, expect.stringContaining("have rows in pets.pets")]);
+  expect(await restore(backup)).toMatchObject(failure(2, "have rows in pets.pets"));
   await run(target.pets, `DELETE FROM pets WHERE id = ${added.id} AND name = 'meanwhile'`);
   await expectRestored();
 });

@@ -10,6 +10,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, it, vi } from "vite
 import { CONTENTS, pendingMigrations } from "../../scripts/cloudflare/database.ts";
 import { createKey } from "../../src/operators/admin.ts";
 import { apiError, CREDENTIAL, databaseOf, startCloudflareApi } from "../support/e2e/cloudflare-api.ts";
+import { failure } from "../support/e2e/in-process.ts";
 import { copyProject, type Outcome, runScript } from "../support/e2e/petstore.ts";
 import { startWorkersAccount } from "../support/e2e/workers-account.ts";
 
@@ -358,15 +359,9 @@ it("a mistake in wrangler.toml is named, with its line if it is one of TOML", as
   const text = await readFile("wrangler.toml", "utf8");
   const line = text.split("\n").indexOf("[assets") + 1;
   const problem = `error: wrangler.toml is wrong in line ${line}: `;
-  expect(await run("migrate --remote")).toMatchObject({
-    exitCode: 1,
-    stderr: expect.stringContaining(problem),
-  });
+  expect(await run("migrate --remote")).toMatchObject(failure(1, problem));
   await commit("7.0.0", ["wrangler.toml", 'name = "petstore"', "name = 7"]);
-  expect(await run("migrate --remote")).toMatchObject({
-    exitCode: 1,
-    stderr: expect.stringContaining("error: wrangler.toml has a wrong name\n"),
-  });
+  expect(await run("migrate --remote")).toMatchObject(failure(1, "error: wrangler.toml has a wrong name\n"));
   // As for wrangler, an empty account is none.
   await commit("7.0.0", ["wrangler.toml", 'name = "petstore"', 'name = "petstore"\naccount_id = ""']);
   expect(await run("migrate --remote")).toMatchObject({ exitCode: 0 });
@@ -399,8 +394,6 @@ it.each([
 ])("./petstore %s is refused: %s", async (words, problem, change) => {
   await commit("7.0.0", change);
   api.requests.length = 0;
-  const { exitCode, stderr } = await run(words);
-  expect([exitCode, stderr]).toEqual([2, expect.stringMatching(/^error: [^\n]+\n$/)]);
-  expect(stderr).toContain(problem);
+  expect(await run(words)).toMatchObject(failure(2, new RegExp(`^error: [^\n]*${problem}[^\n]*\n$`)));
   expect(api.requests).toEqual([]);
 });

@@ -8,6 +8,7 @@ import { json } from "node:stream/consumers";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { registryPath } from "../../scripts/cloudflare/database.ts";
 import { WRANGLER } from "../../scripts/cloudflare/wrangler.ts";
+import { failure } from "../support/e2e/in-process.ts";
 import { copyProject, runScript, type Service, start } from "../support/e2e/petstore.ts";
 
 const SECRET = /pet_[0-9A-Za-z]{50}/g;
@@ -40,11 +41,9 @@ function call(path: string): Promise<Response> {
 
 describe("npm start", () => {
   it("refuses to serve the databases of an account", async () => {
-    const { exitCode, stderr } = await runScript("scripts/start.ts", ["--remote"]);
-    expect([exitCode, stderr]).toEqual([
-      2,
-      expect.stringMatching(/^error: npm start serves the local .*\n$/),
-    ]);
+    expect(await runScript("scripts/start.ts", ["--remote"])).toMatchObject(
+      failure(2, /^error: npm start serves the local .*\n$/),
+    );
   });
 
   it("records migrations as wrangler does", async () => {

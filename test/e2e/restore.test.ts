@@ -8,7 +8,7 @@ import { createKey, revokeKey } from "../../src/operators/admin.ts";
 import { insertPetOnce } from "../../src/pets/idempotency.ts";
 import { insertPet } from "../../src/pets/store.ts";
 import { apiError } from "../support/e2e/cloudflare-api.ts";
-import { runPetstore } from "../support/e2e/in-process.ts";
+import { failure, runPetstore } from "../support/e2e/in-process.ts";
 import type { Outcome } from "../support/e2e/petstore.ts";
 import { useAccount } from "../support/e2e/use-account.ts";
 
@@ -165,7 +165,7 @@ it("does not begin while another restore is unfinished, which --resume finishes 
   const refused = await restoreTo(start);
   const advice =
     /error: a restore is unfinished, to \d+, begun by \w+ at .*Z: .* finish it with \.\/petstore restore --resume --remote\n$/;
-  expect(refused).toMatchObject({ exitCode: 2, stderr: expect.stringMatching(advice) });
+  expect(refused).toMatchObject(failure(2, advice));
   const finished = await resume();
   expect(finished).toMatchObject({ exitCode: 0, stdout: RESTORED });
   expect(finished.stderr).toContain(lost.stderr.match(/^To undo: .*\n/m)?.[0]);

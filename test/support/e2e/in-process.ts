@@ -2,6 +2,7 @@
 
 import { PassThrough } from "node:stream";
 import { text } from "node:stream/consumers";
+import { expect } from "vitest";
 import { runCommand } from "../../../scripts/lib/command.ts";
 import { petstore } from "../../../scripts/petstore.ts";
 import { type Outcome, splitUsing } from "./petstore.ts";
@@ -36,3 +37,10 @@ export async function runPetstore(
   const [out, err] = await written;
   return { exitCode, stdout: out, ...splitUsing(err) };
 }
+
+/** What a command leaves that fails: an exit code, no result, and this in its message. */
+export const failure = (exitCode: 1 | 2, problem: string | RegExp) => ({
+  exitCode,
+  stdout: "",
+  stderr: typeof problem === "string" ? expect.stringContaining(problem) : expect.stringMatching(problem),
+});
