@@ -7,14 +7,14 @@ import { migrate } from "../../scripts/cloudflare/database.ts";
 import { createKey, revokeKey } from "../../src/operators/admin.ts";
 import { insertPetOnce } from "../../src/pets/idempotency.ts";
 import { insertPet } from "../../src/pets/store.ts";
-import { apiError } from "../support/e2e/cloudflare-api.ts";
+import { apiError, DATABASES, memoryAccount } from "../support/e2e/cloudflare-api.ts";
 import { failure, runPetstore } from "../support/e2e/in-process.ts";
 import type { Outcome } from "../support/e2e/petstore.ts";
 import { useAccount } from "../support/e2e/use-account.ts";
 
 const OPERATOR = { by: "jo", nowMs: Date.UTC(2026, 10, 19, 12) };
 
-const { api, databaseOf, timeTravelOf } = await useAccount();
+const { api, databaseOf, timeTravelOf } = await useAccount(DATABASES, memoryAccount());
 const [keys, pets] = [databaseOf("petstore-keys"), databaseOf("petstore-pets")];
 const timeTravel = timeTravelOf("petstore-pets");
 const takeBookmark = () => timeTravel.bookmark();

@@ -11,15 +11,13 @@ import {
   openDatabases,
 } from "../../scripts/cloudflare/database.ts";
 import { createKey, revokeKey } from "../../src/operators/admin.ts";
-import { apiError, databaseOf, startCloudflareApi } from "../support/e2e/cloudflare-api.ts";
+import { apiError, DATABASES, memoryAccount } from "../support/e2e/cloudflare-api.ts";
 import { runPetstore } from "../support/e2e/in-process.ts";
 import { emptyState } from "../support/e2e/petstore.ts";
 import { sharedPetstore } from "../support/e2e/shared-petstore.ts";
-import { DATABASES, startWorkersAccount } from "../support/e2e/workers-account.ts";
+import { useAccount } from "../support/e2e/use-account.ts";
 
 const petstore = sharedPetstore();
-const account = await startWorkersAccount();
-
 interface Query {
   timeframe: { from: number; to: number };
   parameters: { filters: { value: string }[]; calculations: { operator: string; key?: string }[] };
@@ -29,27 +27,25 @@ interface Query {
 let answer: (query: Query) => object;
 /** The size that D1 states, if not the true one. */
 let size: number | undefined;
-const api = await startCloudflareApi(
-  {
-    async query(...request) {
-      const results = (await account.query(...request)) as D1Result[];
-      for (const { meta } of results) meta.size_after = size ?? meta.size_after;
-      return results;
-    },
-    routes: { "POST /workers/observability/telemetry/query": async ({ req }) => answer(await req.json()) },
+const account = memoryAccount();
+const { api, databaseOf } = await useAccount(DATABASES, {
+  async query(...request) {
+    const results = (await account.query(...request)) as D1Result[];
+    for (const { meta } of results) meta.size_after = size ?? meta.size_after;
+    return results;
   },
-  DATABASES,
-);
-const keys = databaseOf(account, "petstore-keys");
+  routes: { "POST /workers/observability/telemetry/query": async ({ req }) => answer(await req.json()) },
+});
+const keys = databaseOf("petstore-keys");
+const run = (sql: string, ...values: unknown[]) =>
+  keys
+    .prepare(sql)
+    .bind(...values)
+    .run();
 
 beforeAll(async () => {
-  for (const [name, value] of Object.entries(api.environment)) vi.stubEnv(name, value);
   await migrate(keys, "keys");
-  await migrate(databaseOf(account, "petstore-pets"), "pets");
-});
-afterAll(async () => {
-  api.stop();
-  await account.stop();
+  await migrate(databaseOf("petstore-pets"), "pets");
 });
 
 function setSize(bytes: number): void {
@@ -71,12 +67,6 @@ async function json(line: string) {
   expect(exitCode).toBe(0);
   return JSON.parse(stdout);
 }
-
-const run = (sql: string, ...values: unknown[]) =>
-  keys
-    .prepare(sql)
-    .bind(...values)
-    .run();
 
 describe("of production", () => {
   beforeAll(async () => {
@@ -247,7 +237,7 @@ it("fails after all is shown if the service at a given URL or a database does no
   expect(keysLost.exitCode).toBe(1);
   expect(keysLost.stderr).toContain(`\nerror: the database of keys can't be read: ${gone}; ${gone}\n`);
   api.intercept();
-  const pets = databaseOf(account, "petstore-pets");
+  const pets = databaseOf("petstore-pets");
   await pets.prepare("ALTER TABLE pets RENAME TO lost").run();
   const tableLost = await runPetstore("status --remote");
   await pets.prepare("ALTER TABLE lost RENAME TO pets").run();

@@ -1,23 +1,20 @@
 // An account that the commands of a test file work in, until its last test has ended.
 
 import { afterAll, beforeAll, vi } from "vitest";
-import { databaseOf, idOf, startCloudflareApi } from "./cloudflare-api.ts";
-import { DATABASES, startWorkersAccount } from "./workers-account.ts";
+import { type Account, DATABASES, databaseOf, startCloudflareApi } from "./cloudflare-api.ts";
+import { startWorkersAccount } from "./workers-account.ts";
 
-/** `names` are those of its databases, which have no tables yet. */
-export async function useAccount(names = DATABASES) {
-  const account = await startWorkersAccount();
+/** `names` are those of its databases, which have no tables yet. They are D1, unless another account is given. */
+export async function useAccount(names = DATABASES, given?: Account) {
+  const account: Account = given ?? (await startWorkersAccount());
   const api = await startCloudflareApi(account, names);
   beforeAll(() => {
     for (const [name, value] of Object.entries(api.environment)) vi.stubEnv(name, value);
   });
   afterAll(async () => {
     api.stop();
-    await account.stop();
+    await account.stop?.();
   });
-  return {
-    api,
-    databaseOf: (name: string) => databaseOf(account, name),
-    timeTravelOf: (name: string) => account.timeTravel[idOf(name)] as (typeof account.timeTravel)[string],
-  };
+  const { timeTravelOf } = api;
+  return { api, databaseOf: (name: string) => databaseOf(account, name), timeTravelOf };
 }

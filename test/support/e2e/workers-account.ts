@@ -8,16 +8,7 @@ import { join, resolve } from "node:path";
 import type { Context } from "hono";
 import { Miniflare, NoOpLog } from "miniflare";
 import { temporaryFolder } from "../../../bench/measure/cleanup.ts";
-import { apiError, databaseOf, idOf, type Routes, type Statement } from "./cloudflare-api.ts";
-import { fakeTimeTravel } from "./time-travel.ts";
-
-/** The only databases that can exist here. */
-export const DATABASES = [
-  "petstore-keys",
-  "petstore-pets",
-  "petstore-previews-keys",
-  "petstore-previews-pets",
-];
+import { apiError, DATABASES, idOf, type Routes, type Statement } from "./cloudflare-api.ts";
 
 /** Of a text, in D1. */
 const MAX_TEXT_BYTES = 2_000_000;
@@ -86,12 +77,6 @@ export async function startWorkersAccount() {
     return answer;
   }
 
-  const histories = DATABASES.map((name) => [
-    idOf(name),
-    fakeTimeTravel(databaseOf({ query, routes: {} }, name)),
-  ]);
-  const timeTravel: Record<string, ReturnType<typeof fakeTimeTravel>> = Object.fromEntries(histories);
-
   /** Makes a version serve all requests to a Worker. The Worker's URL stays. */
   async function run(name: string, version = NOTHING) {
     workers.set(name, version);
@@ -120,13 +105,6 @@ export async function startWorkersAccount() {
   const SCRIPT = "/workers/scripts/petstore";
   const PREVIEWS = "/workers/workers/petstore/previews";
   const routes: Routes = {
-    "GET /d1/database/:id/time_travel/bookmark": async ({ req }) => ({
-      bookmark: await timeTravel[req.param("id") ?? ""]?.bookmark(req.query("timestamp")),
-    }),
-    "POST /d1/database/:id/time_travel/restore": async ({ req }) => {
-      await timeTravel[req.param("id") ?? ""]?.restore(req.query("bookmark"));
-      return {};
-    },
     "GET /workers/subdomain": () => ({ subdomain: "acme" }),
     "GET /workers/services/petstore": () =>
       deployments[0] && { default_environment: { script: { tags: [], last_deployed_from: "wrangler" } } },
@@ -179,7 +157,7 @@ export async function startWorkersAccount() {
   }
 
   const production = await urlOf("petstore");
-  return { query, routes, timeTravel, deployments, subdomain, production, stop };
+  return { query, routes, deployments, subdomain, production, stop };
 }
 
 async function readUpload({ req }: Context): Promise<Version> {
