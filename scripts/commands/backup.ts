@@ -3,10 +3,9 @@
 import { existsSync } from "node:fs";
 import { hostname } from "node:os";
 import { join } from "node:path";
-import { backUp, namesOf, rowsText } from "../backup/backup.ts";
+import { backUp, namesOf, recordBackup, rowsText } from "../backup/backup.ts";
 import { requireNew } from "../backup/file.ts";
 import { backupName, deleteOlder } from "../backup/folder.ts";
-import { recordBackup } from "../backup/last-backup.ts";
 import { waitingForCalls } from "../cloudflare/account.ts";
 import { CONTENTS, NOT_MIGRATED, openDatabases, pendingText } from "../cloudflare/database.ts";
 import { announceTarget, file, folder, readTarget, TARGET_OPTIONS } from "../cloudflare/target.ts";

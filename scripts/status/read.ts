@@ -4,7 +4,7 @@ import { read } from "../../src/d1/statements.ts";
 import { DAY_MS } from "../../src/limits/index.ts";
 import { countKeys } from "../../src/operators/records.ts";
 import { listSizes, type RecordedSize } from "../../src/operators/sizes.ts";
-import { findLastBackup } from "../backup/last-backup.ts";
+import { findLastBackup } from "../backup/backup.ts";
 import { measureTable } from "../backup/tables.ts";
 import { DatabaseDamaged } from "../cloudflare/d1-file.ts";
 import {

@@ -5,7 +5,7 @@ import { mkdir, mkdtemp, readdir, readFile, rm, symlink, utimes, writeFile } fro
 import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, expect, it, onTestFinished, vi } from "vitest";
-import { findLastBackup } from "../../scripts/backup/last-backup.ts";
+import { findLastBackup } from "../../scripts/backup/backup.ts";
 import { migrate, openDatabases } from "../../scripts/cloudflare/database.ts";
 import { loginName } from "../../scripts/keys/options.ts";
 import { apiError, DATABASES, memoryAccount } from "../support/e2e/cloudflare-api.ts";

@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import { experimental_getWranglerCommands } from "wrangler";
-import { recordBackup } from "../../scripts/backup/last-backup.ts";
+import { recordBackup } from "../../scripts/backup/backup.ts";
 import { migrate, openDatabases } from "../../scripts/cloudflare/database.ts";
 import { apiError } from "../support/e2e/cloudflare-api.ts";
 import { runPetstore } from "../support/e2e/in-process.ts";

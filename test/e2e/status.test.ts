@@ -2,7 +2,7 @@
 
 import { cp, open, truncate } from "node:fs/promises";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
-import { recordBackup } from "../../scripts/backup/last-backup.ts";
+import { recordBackup } from "../../scripts/backup/backup.ts";
 import {
   CONTENTS,
   createDatabases,
