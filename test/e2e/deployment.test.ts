@@ -9,7 +9,13 @@ import { promisify } from "node:util";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it, vi } from "vitest";
 import { CONTENTS, pendingMigrations } from "../../scripts/cloudflare/database.ts";
 import { createKey } from "../../src/operators/admin.ts";
-import { apiError, CREDENTIAL, databaseOf, startCloudflareApi } from "../support/e2e/cloudflare-api.ts";
+import {
+  apiError,
+  CREDENTIAL,
+  DATABASES,
+  databaseOf,
+  startCloudflareApi,
+} from "../support/e2e/cloudflare-api.ts";
 import { failure } from "../support/e2e/in-process.ts";
 import { copyProject, type Outcome, runScript } from "../support/e2e/petstore.ts";
 import { startWorkersAccount } from "../support/e2e/workers-account.ts";
@@ -23,8 +29,7 @@ vi.mock(import("node:timers/promises"), async (original) => {
 });
 
 const project = resolve(import.meta.dirname, "../..");
-const PRODUCTION = ["petstore-keys", "petstore-pets"];
-const PREVIEWS = ["petstore-previews-keys", "petstore-previews-pets"];
+const [PRODUCTION, PREVIEWS] = [DATABASES.slice(0, 2), DATABASES.slice(2)];
 
 /** A copy of the project in a repository of its own, in which the commands run. */
 let copy: string;
@@ -193,7 +198,7 @@ it("./petstore setup creates what is missing, in --location", async () => {
     ),
   ]);
   expect([setup.exitCode, setup.stdout]).toEqual([0, "All databases are ready.\n"]);
-  expect([...api.databases.keys()]).toEqual([...PRODUCTION, ...PREVIEWS]);
+  expect([...api.databases.keys()]).toEqual(DATABASES);
   for (const name of PREVIEWS) expect(api.databases.get(name)?.location).toBe("weur");
   for (const contents of CONTENTS) {
     for (const name of ["petstore", "petstore-previews"])
@@ -328,18 +333,16 @@ it("./petstore preview deploys beside production, on the databases of the previe
   await rm(login);
 
   logIn(TOKEN);
-  const unasked = await run("preview staging --delete");
-  expect([unasked.exitCode, unasked.stdout]).toEqual([2, ""]);
   const question =
     /\nThis deletes the preview staging of .*\nerror: no terminal to ask in: add --yes to do it\n$/;
-  expect(unasked.stderr).toMatch(question);
+  expect(await run("preview staging --delete")).toMatchObject(failure(2, question));
   expect(await buildAt(url)).toBe(build);
 
   expect((await run("preview staging --delete --yes")).stdout).toBe("Deleted the preview staging.\n");
   expect((await fetch(url)).status).toBe(404);
   // A closed pull request may have no preview.
-  const again = await run("preview staging --delete");
-  expect([again.exitCode, again.stdout.slice(0, 31)]).toEqual([0, "Not found: the preview staging "]);
+  const again = { exitCode: 0, stdout: expect.stringMatching(/^Not found: the preview staging /) };
+  expect(await run("preview staging --delete")).toMatchObject(again);
   expect(api.requests.join("\n")).not.toMatch(/elsewhere|PUT .*scripts/);
 });
 
@@ -355,35 +358,32 @@ it.each([
 });
 
 it("a mistake in wrangler.toml is named, with its line if it is one of TOML", async () => {
-  await commit("7.0.0", ["wrangler.toml", "\n[assets]\n", "\n[assets\n"]);
-  const text = await readFile("wrangler.toml", "utf8");
-  const line = text.split("\n").indexOf("[assets") + 1;
-  const problem = `error: wrangler.toml is wrong in line ${line}: `;
-  expect(await run("migrate --remote")).toMatchObject(failure(1, problem));
-  await commit("7.0.0", ["wrangler.toml", 'name = "petstore"', "name = 7"]);
-  expect(await run("migrate --remote")).toMatchObject(failure(1, "error: wrangler.toml has a wrong name\n"));
+  const migrate = async (from: string, to: string) => {
+    await commit("7.0.0", ["wrangler.toml", from, to]);
+    return run("migrate --remote");
+  };
+  const wrong = await migrate("\n[assets]\n", "\n[assets\n");
+  const line = (await readFile("wrangler.toml", "utf8")).split("\n").indexOf("[assets") + 1;
+  expect(wrong).toMatchObject(failure(1, `error: wrangler.toml is wrong in line ${line}: `));
+  const NAME = 'name = "petstore"';
+  expect(await migrate(NAME, "name = 7")).toMatchObject(
+    failure(1, "error: wrangler.toml has a wrong name\n"),
+  );
   // As for wrangler, an empty account is none.
-  await commit("7.0.0", ["wrangler.toml", 'name = "petstore"', 'name = "petstore"\naccount_id = ""']);
-  expect(await run("migrate --remote")).toMatchObject({ exitCode: 0 });
+  expect(await migrate(NAME, `${NAME}\naccount_id = ""`)).toMatchObject({ exitCode: 0 });
 });
 
 it.each([
-  [
-    "setup --location weur",
-    `Would create the databases ${[...PRODUCTION, ...PREVIEWS].join(", ")} in weur, unless`,
-  ],
-  ["deploy", "Would apply pending migrations to petstore-keys and petstore-pets, deploy 7.0.0+"],
-  [
-    "preview staging",
-    /to petstore-previews-keys and petstore-previews-pets, deploy .* to the preview staging, and run the smoke test/,
-  ],
+  ["setup --location weur", `Would create the databases ${DATABASES.join(", ")} in weur, unless`],
+  ["deploy", `Would apply pending migrations to ${PRODUCTION.join(" and ")}, deploy 7.0.0+`],
+  ["preview staging", `Would apply pending migrations to ${PREVIEWS.join(" and ")}, deploy 7.0.0+`],
 ])("./petstore %s --dry-run works without an account", async (words, plan) => {
   await commit("7.0.0");
   vi.stubEnv("CLOUDFLARE_API_TOKEN", "");
   api.requests.length = 0;
   const { exitCode, stdout } = await run(`${words} --dry-run`);
   expect([exitCode, api.requests]).toEqual([0, []]);
-  expect(stdout).toMatch(plan);
+  expect(stdout).toContain(plan);
   expect(stdout).toMatch(/\nNothing was changed\.\n$/);
 });
 

@@ -65,15 +65,35 @@ it("a batch is a transaction, which gives the results of each statement", async 
   expect(all?.meta.size_after).toBe(12_288);
 });
 
+it("a batch that reads does not wait for a writer, and one that writes does", async () => {
+  const { keys, state } = await newDatabase();
+  const run = (sql: string) => keys.batch([keys.prepare("SELECT 1"), keys.prepare(sql)]);
+  await run("CREATE TABLE t (value INTEGER) STRICT");
+  await lock(keys, state);
+  for (const sql of ["SELECT * FROM t", "WITH u AS (SELECT * FROM t) SELECT 'replaced_secrets' FROM u"])
+    expect(await run(sql)).toMatchObject([{}, { results: [] }]);
+  for (const sql of [
+    "DELETE FROM t",
+    "WITH u AS (SELECT 1) INSERT INTO t SELECT * FROM u",
+    "UPDATE t SET value = 1",
+  ])
+    await expect(run(sql)).rejects.toThrow("SQLITE_BUSY");
+});
+
+/** Another connection writes, for which these statements don't wait. */
+async function lock(keys: D1Database, state: string): Promise<void> {
+  const other = await openDatabases({ kind: "local", state }, "keys");
+  onTestFinished(other.close);
+  await keys.prepare("PRAGMA busy_timeout = 0").all();
+  await other.keys.prepare("BEGIN IMMEDIATE").run();
+}
+
 it("a wrong statement is no fault of the database, which a locked one is", async () => {
   const { keys, state } = await newDatabase();
   const problem = read(() => keys.prepare("SELECT * FROM nowhere").all());
   await expect(problem).rejects.toThrow("no such table: nowhere: SQLITE_ERROR");
   await expect(problem).rejects.not.toBeInstanceOf(DatabaseUnavailable);
-  const other = await openDatabases({ kind: "local", state }, "keys");
-  onTestFinished(other.close);
-  await keys.prepare("PRAGMA busy_timeout = 0").all();
-  await other.keys.prepare("BEGIN IMMEDIATE").run();
+  await lock(keys, state);
   const locked = write(() => keys.prepare("CREATE TABLE two (value INTEGER)").run());
   await expect(locked).rejects.toThrow("database is locked: SQLITE_BUSY");
   await expect(locked).rejects.toBeInstanceOf(DatabaseUnavailable);

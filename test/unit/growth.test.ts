@@ -7,26 +7,31 @@ const sizesOf = (bytes: Record<string, number>) =>
   Object.entries(bytes).map(([day, each]) => ({ day: `2026-${day}`, bytes: each }));
 
 it.each([
-  ["two days", { "11-27": 100, "11-28": 350 }, { bytesPerDay: 250, days: 1 }],
   [
-    "a month of 30 days, and what is between",
+    { "11-27": 100, "11-28": 350 },
+    { bytesPerDay: 250, days: 1 },
+  ],
+  // What is between does not count.
+  [
     { "10-31": 1_000, "11-01": 9_000, "11-29": 3_900 },
     { bytesPerDay: 100, days: 29 },
   ],
+  // Days are missing, and summer time ends.
   [
-    "days with gaps, also over the end of summer time",
     { "10-20": 1_000, "10-21": 1_000, "10-30": 6_000 },
     { bytesPerDay: 500, days: 10 },
   ],
-  ["a database that shrinks", { "11-01": 900, "11-03": 100 }, { bytesPerDay: -400, days: 2 }],
   [
-    "a database that does not grow",
+    { "11-01": 900, "11-03": 100 },
+    { bytesPerDay: -400, days: 2 },
+  ],
+  [
     { "11-01": 900, "11-02": 950, "11-03": 900 },
     { bytesPerDay: 0, days: 2 },
   ],
-  ["one day", { "11-01": 900 }, undefined],
-  ["no day", {}, undefined],
-])("the growth of %s", (_, bytes, growth) => {
+  [{ "11-01": 900 }, undefined],
+  [{}, undefined],
+])("the growth of %j is %j", (bytes, growth) => {
   expect(growthOf(sizesOf(bytes))).toEqual(growth);
 });
 
