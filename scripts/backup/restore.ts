@@ -94,25 +94,15 @@ export async function findBegun(
   const unfinished = tables.has(RESTORES) ? await patiently(() => findUnfinished(databases.keys)) : null;
   if (unfinished?.bookmark === bookmarkOf(backup)) return unfinished;
   if (unfinished !== null) throw new UsageError(unfinishedText(unfinished, where));
-  const used = await findUsed(databases, tables, backup.chosen);
-  if (used === undefined) return null;
-  throw new UsageError(
-    `${place} have rows in ${used}: a backup goes only into empty databases, such as those of a new account or of --persist-to DIR`,
-  );
-}
-
-/** A table that has rows, and must not have any. */
-async function findUsed(
-  databases: Databases,
-  tables: Tables,
-  chosen: readonly Contents[],
-): Promise<string | undefined> {
   for (const [label, { contents, name }] of tables) {
-    if (SHARED.includes(label) || !chosen.includes(contents)) continue;
-    const select = databases[contents].prepare(`SELECT 1 FROM ${name} LIMIT 1`);
-    if ((await patiently(() => select.first())) !== null) return label;
+    if (SHARED.includes(label) || !backup.chosen.includes(contents)) continue;
+    const row = databases[contents].prepare(`SELECT 1 FROM ${name} LIMIT 1`);
+    if ((await patiently(() => row.first())) !== null)
+      throw new UsageError(
+        `${place} have rows in ${label}: a backup goes only into empty databases, such as those of a new account or of --persist-to DIR`,
+      );
   }
-  return undefined;
+  return null;
 }
 
 /** A restore that has not begun. */
