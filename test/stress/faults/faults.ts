@@ -17,7 +17,8 @@ export interface Fault {
 export function readFaults(): Fault[] {
   const [_format, ...areas] = readFileSync(join(import.meta.dirname, "faults.txt"), "utf8").split(/^\[/m);
   const faults = areas.flatMap((text) => {
-    const [area = "", ...entries] = text.trimEnd().split(/\]?\n(?=\w)/);
+    const [heading = "", ...entries] = text.trimEnd().split(/\n(?=\w)/);
+    const area = heading.replace("]", "");
     return entries.map((entry) => {
       const parts = entry.match(/^(.+)\n {2}(\S+) \| (.+)\n- (.+)\n\+ ?(.*)$/);
       if (parts === null) throw new Error(`faults.txt has an entry without its four lines: ${entry}`);
