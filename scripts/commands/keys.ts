@@ -21,7 +21,7 @@ const keys: Program = defineGroup(
     expire: ["set or remove the expiry of a key", change("expire")],
     plan: ["change the plan of a key; what it has used stays counted", change("plan")],
     access: ["let a key only read, or write too", change("access")],
-    rotate: ["replace a key by a new one with the same ID, and print it", () => import("./keys/rotate.ts")],
+    rotate: ["replace a key by a new one with the same ID, and print it", change("rotate")],
     "end-grace": ["end the grace of replaced keys now; the current key goes on", change("endGrace")],
     suspend: ["refuse the requests of a key until it is resumed", change("suspend")],
     resume: ["end the suspension of a key", change("resume")],

@@ -120,7 +120,7 @@ export async function printSecret(
   done: string,
   key: ListedKey,
   secret: string,
-  again: string[] = [],
+  again?: string[],
 ): Promise<void> {
   const { id, ...rest } = keyJson(key);
   const text = json ? JSON.stringify({ id, key: secret, ...rest }) : secret;
@@ -129,7 +129,7 @@ export async function printSecret(
 }
 
 /** Prints the new secret of a key. Throws what to do if it was not written. */
-export async function printOnce({ io, where }: Context, id: string, text: string, again: string[]) {
+export async function printOnce({ io, where }: Context, id: string, text: string, again: string[] = []) {
   await io.printOnce(text).catch((error) => {
     const rotate = petstoreLine("keys rotate", id, ...again, ...where);
     const revoke = petstoreLine("keys revoke", id, ...where);

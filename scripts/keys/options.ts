@@ -26,6 +26,9 @@ export const MANY = integer(1, MAX_COUNT);
 const LIMIT = integer(1, MAX_LIMIT);
 const WITH_OWN_LIMITS = PLANS_WITH_OWN_LIMITS.join(" and ");
 
+/** Of a rotation: how long the old key can go on. */
+export const MAX_GRACE_DAYS = 30;
+
 /** For examples. */
 export const AN_ID = "key_0123456789Ab";
 

@@ -364,7 +364,9 @@ it("./petstore keys rotate prints a new key for the same id, and when the old on
   const { stdout, stderr } = await run(`rotate ${id} --grace 3600 --yes`);
   const second = stdout.trim();
   expect(second).toMatch(SECRET);
-  expect(stderr).toMatch(/The current key of .* stops working everywhere at \d{4}-\S+Z\.\n/);
+  expect(stderr).toMatch(
+    /This replaces the current key of .*, which stops working everywhere at \d{4}-\S+Z\.\n/,
+  );
   expect(stderr).toMatch(/Rotated key_\w{12} \("Ann's shop"\): active, expiring, in-grace, free plan/);
   expect(await json(`show ${id}`)).toMatchObject({ lastFour: second.slice(-4) });
   const now = await run(`rotate ${id}`);
@@ -378,10 +380,6 @@ it("./petstore keys rotate prints a new key for the same id, and when the old on
   const end = new Date(expiresAtMs ?? 0).toISOString().replace(/\.\d+Z/, "Z");
   const long = await run(`rotate ${id} --grace 2592000 --yes`);
   expect(long.stderr).toContain(`stops working everywhere at ${end}.`);
-  await run(`suspend ${id} --reason test`);
-  expect((await run(`rotate ${id} --yes`)).stderr).toContain(
-    `It is still suspended, so the new key is refused: ./petstore keys resume ${id} --remote\n`,
-  );
   const short = await run(`rotate ${id} --grace 29 --yes`);
   expect(short.stderr).toContain("stops working everywhere within 30 seconds.");
 });
@@ -430,48 +428,39 @@ it("every change is recorded, with the values before and after, and who made it"
 it("a command that changes nothing says so, records nothing, and is no failure, also for several keys", async () => {
   const { id } = await newKey("same", DAY_MS);
   await run(`ref ${id} C-2`);
-  const { expiresAt } = await json(`show ${id}`);
   await run(`plan ${id} enterprise --per-minute 5 --per-day 50`);
   const enterprise = "plan ID enterprise --per-minute 5 --per-day";
-  const commands: [string, string][] = [
-    ["rename ID same", "has this name already"],
-    ["ref ID C-2", "has this ref already"],
-    ["note ID ", "has no note already"],
-    [`${enterprise} 50`, "is on the plan enterprise already, with these limits"],
-    ["access ID write", "has the access write already"],
-    ["resume ID", "is not suspended"],
-    ["end-grace ID", "has no replaced key that works"],
-  ];
-  const attempt = async (line: string, already: string, state: string) => {
+  const attempt = async (line: string, state: string) => {
     const before = await changesOf(id);
     const { exitCode, stdout, stderr } = await run(line.replace("ID", id));
-    expect([exitCode, stdout]).toEqual([
+    expect([exitCode, stdout, stderr]).toEqual([
       0,
       expect.stringMatching(`^Not changed: ${id} \\("same"\\): ${state}`),
+      "",
     ]);
-    expect(stderr).toBe(`${id} ${already}.\n`);
     expect(await json(line.replace("ID", id))).toMatchObject({ id, isChanged: false });
-    if (!/^(rename|ref|note)/.test(line)) {
+    if (!line.startsWith("rename")) {
       const several = await runPiped(`${line.replace("ID", "-")} --yes`, id);
       expect([several.exitCode, several.stdout]).toEqual([0, stdout]);
       expect(several.stderr).toMatch(/\nChanged 0 of 1 key\. Unchanged: 1\.\n$/);
     }
     expect(await changesOf(id)).toEqual(before);
   };
-  for (const [line, already] of commands) await attempt(line, already, "active, expiring");
+  for (const line of [
+    ...["rename ID same", "ref ID C-2", "note ID ", `${enterprise} 50`],
+    ...["access ID write", "resume ID", "end-grace ID"],
+  ])
+    await attempt(line, "active, expiring");
   expect((await run(`${enterprise.replace("ID", id)} 51`)).stdout).toMatch(/^Changed /);
   await run(`expire ${id} 2099-01-31`);
-  await attempt("expire ID 2099-01-31", "has this expiry already", "active, ent");
-  expect(expiresAt).not.toBe("2099-01-31T00:00:00Z");
+  await attempt("expire ID 2099-01-31", "active, ent");
   await run(`suspend ${id} --reason leaked`);
-  const { suspendedAt } = await json(`show ${id}`);
-  const kept = `is suspended already, since ${suspendedAt}, for the reason "leaked"`;
   for (const options of ["", " --replace"])
-    await attempt(`suspend ID --reason LEAKED${options}`, kept, "suspended, ent");
+    await attempt(`suspend ID --reason LEAKED${options}`, "suspended, ent");
   await run(`rotate ${id} --grace 60 --yes`);
   await run(`revoke ${id} --yes`);
-  await attempt("revoke ID", "is revoked already", "revoked.");
-  await attempt("end-grace ID", "is revoked, and its replaced keys with it", "revoked.");
+  await attempt("revoke ID", "revoked.");
+  await attempt("end-grace ID", "revoked.");
 });
 
 it("./petstore keys show shows all about a key", async () => {
@@ -676,7 +665,7 @@ it("./petstore keys end-grace ends the replaced keys after a question, and says 
   expect(await rowOf(id)).toMatch(/ active, in-grace$/);
   const { exitCode, stdout, stderr } = await run(`end-grace ${id}`, "y\n");
   expect([exitCode, stdout]).toEqual([0, expect.stringContaining(`Ended all replaced keys of ${id} (`)]);
-  expect(stderr).toMatch(new RegExp(`^The replaced keys of ${id} work until \\d{4}-\\S+Z at most.\n`));
+  expect(stderr).toMatch(/^This ends the replaced keys of .* They would work until \d{4}-\S+Z at most\.\n/);
   expect(await rowOf(id)).toMatch(/ active$/);
 });
 
@@ -840,8 +829,11 @@ describe("IDs on standard input", () => {
       ["plan - pro", `This changes the plan of 5 keys (${first}) to pro.`],
       ["access - read", `This changes the access of 5 keys (${first}) to read.`],
       ["unban -", `This lifts any ban of 5 keys (${first}).`],
-      ["end-grace -", `This ends replaced keys for good, and none that is current. Of: 5 keys (${first}).`],
-      ["rotate -", `The current keys of 5 keys (${first}) stop working everywhere within 30 seconds.`],
+      ["end-grace -", `This ends the replaced keys of 5 keys (${first}) for good, and none that is current.`],
+      [
+        "rotate -",
+        `This replaces the current key of 5 keys (${first}), which stops working everywhere within 30 seconds.`,
+      ],
     ] as const) {
       const { exitCode, stdout, stderr } = await runPiped(line, ids.join("\n"));
       const problem = "standard input has the IDs, so nobody can answer there: add --yes to do it";

@@ -1,6 +1,7 @@
 // The commands that each make one change of keys: of the one with an ID, or of those whose IDs are on standard input.
 
 import { ACCESSES } from "../../../src/keys/key.ts";
+import { KEY_MS } from "../../../src/limits/index.ts";
 import {
   changeAccess,
   changePlan,
@@ -8,6 +9,7 @@ import {
   renameKey,
   resumeKey,
   revokeKey,
+  rotateKey,
   setExpiry,
   setNote,
   setRef,
@@ -16,7 +18,7 @@ import {
 } from "../../../src/operators/admin.ts";
 import { asRecorded } from "../../../src/operators/names.ts";
 import { changeKeys } from "../../keys/change.ts";
-import { warnOfLimits, warnOfName } from "../../keys/context.ts";
+import { IN_FORCE, warnOfLimits, warnOfName } from "../../keys/context.ts";
 import {
   AN_ID,
   CHANGE,
@@ -26,15 +28,17 @@ import {
   IDS,
   keyName,
   LIMITS,
+  MAX_GRACE_DAYS,
   NOTE,
   orNone,
   PLAN,
   REF,
   readLimits,
   recordedText,
+  STDIN,
 } from "../../keys/options.ts";
-import { suspensionText } from "../../keys/text.ts";
-import { defineCommand } from "../../lib/command.ts";
+import { defineCommand, integer } from "../../lib/command.ts";
+import { UsageError } from "../../lib/io.ts";
 import { formatTime } from "../../lib/time.ts";
 
 export const rename = defineCommand({
@@ -46,53 +50,35 @@ export const rename = defineCommand({
       done: "Renamed",
       isForOperators: true,
       effect: (keys) => `This renames ${keys}.`,
-      already: () => "has this name already",
       make: (database, _, operator) => renameKey(database, id, name, operator),
       explain: (context) => warnOfName(context, name, id),
     }),
 });
 
-const REF_ARGUMENT = {
-  name: "ref",
-  description: `${REF.description}; "" removes it`,
-  parse: orNone(REF.parse),
-} as const;
+/** A command that sets a text about the customer, or removes it. */
+function customerCommand(
+  name: "ref" | "note",
+  { description, parse }: typeof REF | typeof NOTE,
+  example: string,
+  set: typeof setRef,
+) {
+  const value = { name, description: `${description}; "" removes it`, parse: orNone(parse) } as const;
+  return defineCommand({
+    arguments: [IDS, value],
+    options: CHANGE_SEVERAL,
+    examples: [`${AN_ID} ${example}`, `${AN_ID} ""`, '- "" --yes < ids.txt'],
+    handler: (io, options, id, text) =>
+      changeKeys(io, options, id, {
+        done: `Changed the ${name} of`,
+        isForOperators: true,
+        effect: (keys) => `This changes the ${name} of ${keys}.`,
+        make: (database, key, operator) => set(database, key.id, text, operator),
+      }),
+  });
+}
 
-/** Sets or removes the ref of keys. */
-export const ref = defineCommand({
-  arguments: [IDS, REF_ARGUMENT],
-  options: CHANGE_SEVERAL,
-  examples: [`${AN_ID} cus_4711`, `${AN_ID} ""`, '- "" --yes < ids.txt'],
-  handler: (io, options, id, ref) =>
-    changeKeys(io, options, id, {
-      done: "Changed the ref of",
-      isForOperators: true,
-      effect: (keys) => `This changes the ref of ${keys}.`,
-      already: () => (ref === null ? "has no ref already" : "has this ref already"),
-      make: (database, key, operator) => setRef(database, key.id, ref, operator),
-    }),
-});
-
-const NOTE_ARGUMENT = {
-  name: "note",
-  description: `${NOTE.description}; "" removes it`,
-  parse: orNone(NOTE.parse),
-} as const;
-
-/** Sets or removes the note of keys. */
-export const note = defineCommand({
-  arguments: [IDS, NOTE_ARGUMENT],
-  options: CHANGE_SEVERAL,
-  examples: [`${AN_ID} "pays by invoice"`, `${AN_ID} ""`, '- "" --yes < ids.txt'],
-  handler: (io, options, id, note) =>
-    changeKeys(io, options, id, {
-      done: "Changed the note of",
-      isForOperators: true,
-      effect: (keys) => `This changes the note of ${keys}.`,
-      already: () => (note === null ? "has no note already" : "has this note already"),
-      make: (database, key, operator) => setNote(database, key.id, note, operator),
-    }),
-});
+export const ref = customerCommand("ref", REF, "cus_4711", setRef);
+export const note = customerCommand("note", NOTE, '"pays by invoice"', setNote);
 
 const DATE = {
   name: "date",
@@ -110,7 +96,6 @@ export const expire = defineCommand({
       done: "Changed the expiry of",
       effect: (keys) =>
         `This sets the expiry of ${keys} to ${expiresAtMs === null ? "never" : formatTime(expiresAtMs)}.`,
-      already: () => "has this expiry already",
       make: (database, key, operator) => setExpiry(database, key.id, expiresAtMs, operator),
     }),
 });
@@ -130,7 +115,6 @@ export const plan = defineCommand({
     await changeKeys(io, options, id, {
       done: "Changed",
       effect: (keys) => `This changes the plan of ${keys} to ${plan}.`,
-      already: () => `is on the plan ${plan} already${limits ? ", with these limits" : ""}`,
       make: (database, key, operator) => changePlan(database, key.id, plan, limits, operator),
     });
   },
@@ -148,7 +132,6 @@ export const access = defineCommand({
     changeKeys(io, options, id, {
       done: "Changed the access of",
       effect: (keys) => `This changes the access of ${keys} to ${access}.`,
-      already: () => `has the access ${access} already`,
       make: (database, key, operator) => changeAccess(database, key.id, access, operator),
       detail: access,
     }),
@@ -162,15 +145,14 @@ export const endGrace = defineCommand({
   handler: (io, options, id) =>
     changeKeys(io, options, id, {
       done: "Ended all replaced keys of",
-      effect: (keys) => `This ends replaced keys for good, and none that is current. Of: ${keys}.`,
+      effect: (keys, only) => {
+        const until = only?.graceUntilMs
+          ? ` They would work until ${formatTime(only.graceUntilMs)} at most.`
+          : "";
+        return `This ends the replaced keys of ${keys} for good, and none that is current.${until}`;
+      },
       isFinal: ({ graceUntilMs }) => graceUntilMs !== null,
       make: (database, key, operator) => endGraces(database, key.id, operator),
-      already: ({ revokedAtMs }) =>
-        revokedAtMs === null ? "has no replaced key that works" : "is revoked, and its replaced keys with it",
-      explain: (_context, { id: each, states, graceUntilMs }) => {
-        if (states.includes("in-grace") && graceUntilMs !== null)
-          io.note(`The replaced keys of ${each} work until ${formatTime(graceUntilMs)} at most.`);
-      },
     }),
 });
 
@@ -196,7 +178,6 @@ export const suspend = defineCommand({
         const reason = asRecorded(options.reason, suspensionReason);
         return suspendKey(database, each, reason, options.replace === true, operator);
       },
-      already: (key) => `is suspended already, ${suspensionText(key)}`,
       despite: (each) => ["keys suspend", each, "--reason", options.reason, "--replace"],
       detail: options.reason,
     }),
@@ -218,7 +199,6 @@ export const resume = defineCommand({
     changeKeys(io, options, id, {
       done: "Resumed",
       effect: (keys) => `This ends the suspension of ${keys}.`,
-      already: () => "is not suspended",
       make: (database, { id: each, suspensionReason }, operator) => {
         const { reason = null } = options;
         return resumeKey(database, each, reason && asRecorded(reason, suspensionReason), operator);
@@ -236,7 +216,6 @@ export const revoke = defineCommand({
       done: "Revoked",
       effect: (keys) => `This ends ${keys} for good: it can't be undone.`,
       isFinal: ({ revokedAtMs }) => revokedAtMs === null,
-      already: () => "is revoked already",
       make: (database, key, operator) => revokeKey(database, key.id, operator),
     }),
 });
@@ -251,9 +230,50 @@ export const unban = defineCommand({
       done: "Lifted any ban of",
       effect: (keys) => `This lifts any ban of ${keys}.`,
       make: (database, key, operator) => unbanKey(database, key.id, operator),
-      explain: (_context, { id: each, bannedUntilMs }) => {
-        if (bannedUntilMs === null)
-          io.note(`${each} is not banned, by what is recorded. A ban without a record would be lifted too.`);
-      },
     }),
+});
+
+/** What ends the command between making and printing one of several keys, such as kill -9, hides that one only. */
+export const rotate = defineCommand({
+  description: `replaces a key by a new one with the same ID, and prints it. With ${STDIN}, replaces the keys whose IDs are on standard input, and prints name,id,key for each`,
+  arguments: [IDS],
+  options: {
+    grace: {
+      placeholder: "seconds",
+      description: `how long the old key keeps working, up to ${MAX_GRACE_DAYS} days`,
+      parse: integer(0, MAX_GRACE_DAYS * 86_400),
+      default: 0,
+    },
+    ...CHANGE_SEVERAL,
+  },
+  examples: [AN_ID, `${AN_ID} --grace 86400 --yes`, "- --yes < ids.txt > keys.csv"],
+  async handler(io, options, id) {
+    const isOne = id !== STDIN;
+    if (!isOne && options.json)
+      throw new UsageError("rotate - prints lines of CSV, each at once: leave out --json");
+    const graceMs = options.grace * 1000;
+    const graceEndMs = Date.now() + graceMs;
+    await changeKeys(io, options, id, {
+      done: "Rotated",
+      effect: (keys, only) => {
+        const untilMs = Math.min(graceEndMs, only?.expiresAtMs ?? Number.POSITIVE_INFINITY);
+        const at = `at ${formatTime(untilMs)}${isOne ? "" : " at the earliest"}`;
+        // Isolates cache a key for longer than a shorter grace lasts.
+        const end = graceMs < KEY_MS ? IN_FORCE : at;
+        const earlierMs = only?.graceUntilMs ?? 0;
+        const earlier =
+          earlierMs > graceEndMs
+            ? ` So do the keys that it has replaced, which would work until ${formatTime(earlierMs)}.`
+            : "";
+        return `This replaces the current key of ${keys}, which stops working everywhere ${end}.${earlier}`;
+      },
+      isFinal: ({ states }) => !states.includes("expired"),
+      make: (database, key, operator) => {
+        // The grace ends when the question said, however long the answer took.
+        const leftMs = isOne ? Math.max(0, graceEndMs - operator.nowMs) : graceMs;
+        return rotateKey(database, key.id, leftMs, operator);
+      },
+      again: options.grace > 0 ? ["--grace", `${options.grace}`] : [],
+    });
+  },
 });
