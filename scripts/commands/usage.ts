@@ -1,11 +1,9 @@
 // ./petstore usage: what the keys did on the last days, or one key day by day.
 
 import {
-  type KeyDayUsage,
   listDays,
   listTotals,
   listUsage,
-  type Requests,
   readKeyDays,
   USAGE_KEPT_DAYS,
   USAGE_ORDERS,
@@ -13,23 +11,9 @@ import {
 import { findKey, withKeys } from "../keys/context.ts";
 import { AN_ID, COMMON, ID, MANY } from "../keys/options.ts";
 import { defineCommand, integer } from "../lib/command.ts";
-import { type Io, UsageError } from "../lib/io.ts";
-import { printJsonPages, printPages } from "../lib/pages.ts";
-import {
-  AGE_NOTE,
-  type Columns,
-  csvRows,
-  csvTable,
-  DAY_COLUMNS,
-  daysTable,
-  KEY_DAY_COLUMNS,
-  keyDaysTable,
-  MARKED_DAY_COLUMNS,
-  USAGE_COLUMNS,
-  usageJson,
-  usageTable,
-  withSeparators,
-} from "../usage/text.ts";
+import { UsageError } from "../lib/io.ts";
+import { type Column, printReport, withSeparators } from "../lib/report.ts";
+import { AGE_NOTE, dayColumns, KEY_DAY_COLUMNS, USAGE_COLUMNS } from "../usage/text.ts";
 
 const SHOWN_DAYS = 7;
 /** Fits on a screen. */
@@ -71,50 +55,33 @@ export default defineCommand({
       throw new UsageError(
         "--top, --sort, --at-limit, --daily and --total are for all keys: leave out the ID, or them",
       );
+    const print = async <Row extends object>(
+      columns: Column<Row>[],
+      pages: AsyncIterable<Row[]> | Row[][],
+    ) => {
+      const shown = await printReport(io, options, columns, pages);
+      if (!json && !csv) io.note(shown === 0 ? `No key was used. ${AGE_NOTE}` : AGE_NOTE);
+    };
     await withKeys(io, options, async (context) => {
       const { database, operator } = context;
       const { nowMs } = operator;
-      if (daily) return printDaily(io, options, readKeyDays(database, nowMs, days));
-      if (isTotal)
-        return printRows(io, options, DAY_COLUMNS, await listTotals(database, nowMs, days), daysTable);
+      if (daily) return print(KEY_DAY_COLUMNS, readKeyDays(database, nowMs, days));
+      if (isTotal) {
+        const totals = await listTotals(database, nowMs, days);
+        return print(dayColumns(totals), [totals]);
+      }
       if (id !== undefined) {
         const used = await listDays(database, id, nowMs, days);
         // A key that does not exist may have been deleted: its rows stay.
         if (!used.some((day) => day.lastAdmittedMs ?? day.lastRefusedMs)) await findKey(context, id);
-        return printRows(io, options, MARKED_DAY_COLUMNS, used, daysTable);
+        return print(dayColumns(used), [used]);
       }
       const limit = options.top ?? (json || csv ? -1 : SHOWN_KEYS);
       const query = { days, sort, limit, isAtLimit: atLimit === true };
       const { keys, total } = await listUsage(database, nowMs, query);
       const more = total - keys.length;
       if (more > 0) io.report(`Keys that are not shown: ${withSeparators(more)}. --top ${total} shows all.`);
-      printRows(io, options, USAGE_COLUMNS, keys, usageTable);
+      await print(USAGE_COLUMNS, [keys]);
     });
   },
 });
-
-interface Format {
-  json?: true | undefined;
-  csv?: true | undefined;
-}
-
-function printRows<Row extends Requests>(
-  io: Io,
-  { json, csv }: Format,
-  columns: Columns<Row>,
-  rows: Row[],
-  table: (rows: Row[]) => string,
-): void {
-  if (json) io.printJson(rows.map(usageJson));
-  else if (csv) io.print(csvTable(columns, rows));
-  else if (rows.length > 0) io.print(table(rows));
-  if (!json && !csv) io.note(rows.length === 0 ? `No key was used. ${AGE_NOTE}` : AGE_NOTE);
-}
-
-/** Prints the days of all keys as they are read. */
-async function printDaily(io: Io, { json, csv }: Format, pages: AsyncIterable<KeyDayUsage[]>): Promise<void> {
-  if (json) return void (await printJsonPages(io, pages, usageJson));
-  if (csv) io.print(csvTable(KEY_DAY_COLUMNS, []));
-  const shown = await printPages(io, pages, csv ? (page) => csvRows(KEY_DAY_COLUMNS, page) : keyDaysTable);
-  if (!csv) io.note(shown === 0 ? `No key was used. ${AGE_NOTE}` : AGE_NOTE);
-}

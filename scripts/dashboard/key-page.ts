@@ -8,8 +8,8 @@ import { asOfPage } from "../../src/operators/usage.ts";
 import { chartSvg, legend, tableOf } from "../../src/site/usage/chart.ts";
 import { type KeyDetails, keyFacts, lastTimes } from "../keys/details.ts";
 import { counted, printable, suspensionText } from "../keys/text.ts";
+import { withSeparators } from "../lib/report.ts";
 import { agoText } from "../lib/time.ts";
-import { withSeparators } from "../usage/text.ts";
 import { command, commandFor, facts, type Html, meter, type Page, part, table, time } from "./layout.ts";
 import type { Readings } from "./readings.ts";
 

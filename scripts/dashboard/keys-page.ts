@@ -4,8 +4,9 @@ import { html } from "hono/html";
 import { PLANS, type Plan, SHORTEST, shortLimitsText, WINDOW_NAMES } from "../../src/keys/plans.ts";
 import { LIST_STATES } from "../../src/operators/records.ts";
 import type { DayUsage } from "../../src/operators/usage.ts";
-import { printable, stateText, timeOrNull } from "../keys/text.ts";
-import { type Columns, csvTable, lastUsedMs, percent, USAGE_COLUMNS, withSeparators } from "../usage/text.ts";
+import { printable, stateText } from "../keys/text.ts";
+import { type Column, csvHeader, csvRows, timeOrNull, withSeparators } from "../lib/report.ts";
+import { lastUsedMs, percent, USAGE_COLUMNS } from "../usage/text.ts";
 import {
   commandFor,
   type Html,
@@ -161,17 +162,19 @@ function keyTable(
   return table("Keys", header.split("/"), cells);
 }
 
-const CSV_COLUMNS: Columns<Row> = [
-  ...USAGE_COLUMNS.map(([name, of]): Columns<Row>[number] => [name, ({ used }) => of(used)]),
-  ["state", ({ key }) => key?.states.join(" ") ?? "deleted"],
-  ["bans", ({ key }) => key?.bans ?? null],
-  ["expires", ({ key }) => timeOrNull(key?.expiresAtMs ?? null)],
-  ["created", ({ key }) => timeOrNull(key?.createdAtMs ?? null)],
+const CSV_COLUMNS: Column<Row>[] = [
+  ...USAGE_COLUMNS.flatMap(({ csv, of }): Column<Row>[] =>
+    csv === undefined ? [] : [{ csv, of: ({ used }) => of(used) }],
+  ),
+  { csv: "state", of: ({ key }) => key?.states.join(" ") ?? "deleted" },
+  { csv: "bans", of: ({ key }) => key?.bans ?? null },
+  { csv: "expires", of: ({ key }) => timeOrNull(key?.expiresAtMs ?? null) },
+  { csv: "created", of: ({ key }) => timeOrNull(key?.createdAtMs ?? null) },
 ];
 
 /** All keys that match, in the order of the page, with the byte order mark by which Excel knows UTF-8. Throws if they can't be read. */
 export async function keysCsv(readings: Readings, parameters: URLSearchParams): Promise<string> {
   const rows = await readRows(readings, readQuery(parameters));
   if ("problem" in rows) throw new Error(rows.problem);
-  return `\uFEFF${csvTable(CSV_COLUMNS, rows.value)}\n`;
+  return `\uFEFF${csvHeader(CSV_COLUMNS)}${csvRows(CSV_COLUMNS, rows.value)}`;
 }

@@ -7,8 +7,9 @@ import type { Target } from "../cloudflare/database.ts";
 import { targetName } from "../cloudflare/target.ts";
 import { counted, printable } from "../keys/text.ts";
 import { petstoreLine } from "../lib/line.ts";
+import { withSeparators } from "../lib/report.ts";
 import { agoText, formatTime } from "../lib/time.ts";
-import { AGE_NOTE, withSeparators } from "../usage/text.ts";
+import { AGE_NOTE } from "../usage/text.ts";
 import type { Reading } from "./readings.ts";
 
 export type Html = ReturnType<typeof html>;

@@ -122,9 +122,8 @@ export async function printSecret(
   secret: string,
   again?: string[],
 ): Promise<void> {
-  const { id, ...rest } = keyJson(key);
-  const text = json ? JSON.stringify({ id, key: secret, ...rest }) : secret;
-  await printOnce(context, id, text, again);
+  const text = json ? JSON.stringify({ id: key.id, key: secret, ...keyJson(key) }) : secret;
+  await printOnce(context, key.id, text, again);
   if (!json) context.io.note(`\nThis key is shown only once.\n${done} ${keyAndPlan(key)}.`);
 }
 

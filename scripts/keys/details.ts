@@ -10,10 +10,10 @@ import {
   listChanges,
 } from "../../src/operators/records.ts";
 import { type DayUsage, listDays, USAGE_KEPT_DAYS } from "../../src/operators/usage.ts";
+import { jsonOf } from "../lib/report.ts";
 import { formatTime } from "../lib/time.ts";
-import { usageJson } from "../usage/text.ts";
 import { type Context, findKey } from "./context.ts";
-import { changeJson, keyJson, planText, printable, stateText, suspensionText } from "./text.ts";
+import { keyJson, planText, printable, stateText, suspensionText } from "./text.ts";
 
 /** Days that are there at least. */
 export const SHOWN_DAYS = 7;
@@ -66,13 +66,13 @@ export function detailsJson({ key, graces, changes, limits, ban, suspension, day
   const timeOf = (change: LatestChange | undefined) => change && formatTime(change.atMs);
   return {
     ...keyJson(key),
-    graces: graces.map(({ lastFour, untilMs }) => ({ lastFour, until: formatTime(untilMs) })),
-    changes: changes.map(changeJson),
+    graces: graces.map(jsonOf),
+    changes: changes.map(jsonOf),
     limitsSince: timeOf(limits) ?? null,
     lastBanAt: timeOf(ban) ?? null,
     suspension: suspension ? { at: timeOf(suspension), by: suspension.by, reason: suspension.to } : null,
-    ...usageJson(lastTimes(days)),
-    days: days.map(usageJson),
+    ...jsonOf(lastTimes(days)),
+    days: days.map(jsonOf),
   };
 }
 

@@ -9,64 +9,43 @@ import {
 } from "../../src/operators/records.ts";
 import { csvLine } from "../lib/csv.ts";
 import { printable as printableText } from "../lib/io.ts";
-import { tableText } from "../lib/table.ts";
+import { type Column, jsonOf } from "../lib/report.ts";
 import { formatDate, formatTime } from "../lib/time.ts";
 
 /** Of a key's name, in code points. */
 export const MAX_NAME_LENGTH = 255;
 
-export const timeOrNull = (ms: number | null) => (ms === null ? null : formatTime(ms));
-
 /** A key in the output of `--json`, with all its fields. `state` is the main one of `states`. */
 export function keyJson(key: ListedKey) {
-  const { id, name, plan, limits, bans, states, ...more } = key;
-  const {
-    createdAtMs,
-    expiresAtMs,
-    revokedAtMs,
-    suspendedAtMs,
-    graceUntilMs,
-    bannedUntilMs,
-    bansLiftedUntilMs: _,
-    hash: __,
-    foundReplaced: ___,
-    ...rest
-  } = more;
-  return {
-    id,
-    name,
-    plan,
-    ...Object.fromEntries(WINDOW_NAMES.map((name) => [`per${capitalize(name)}`, limits?.[name] ?? null])),
-    ...rest,
-    createdAt: formatTime(createdAtMs),
-    expiresAt: timeOrNull(expiresAtMs),
-    revokedAt: timeOrNull(revokedAtMs),
-    suspendedAt: timeOrNull(suspendedAtMs),
-    graceUntil: timeOrNull(graceUntilMs),
-    bannedUntil: timeOrNull(bannedUntilMs),
-    [`bansInLast${BANS_COUNTED_DAYS}Days`]: bans,
-    state: states[0],
-    states,
-  };
+  const { limits, bans, states, bansLiftedUntilMs: _, hash: __, foundReplaced: ___, ...rest } = key;
+  const perWindow = WINDOW_NAMES.map((name) => [`per${capitalize(name)}`, limits?.[name] ?? null]);
+  const counted = { [`bansInLast${BANS_COUNTED_DAYS}Days`]: bans };
+  return { ...jsonOf(rest), ...Object.fromEntries(perWindow), ...counted, state: states[0], states };
 }
 
-/** The output of `list`. Refs have a column if one of the keys has a ref. */
-export function keyTable(keys: ListedKey[]): string {
-  const hasRefs = keys.some(({ ref }) => ref !== null);
-  const header = ["ID", "NAME", ...(hasRefs ? ["REF"] : []), ..."PLAN/KEY/EXPIRES/STATE/BANS".split("/")];
-  const rows = keys.map(({ id, name, ref, plan, limits, lastFour, foundReplaced, expiresAtMs, ...key }) => [
-    id,
-    printable(name),
-    ...(hasRefs ? [printable(ref ?? "")] : []),
-    `${plan} ${limits === undefined ? "without limits" : shortLimitsText(limits)}`,
-    foundReplaced === null ? lastFour : `${lastFour} (${foundReplaced} was replaced)`,
-    expiresAtMs === null ? "never" : formatTime(expiresAtMs).replace("T00:00:00Z", ""),
-    stateText(key),
-    // A key that is banned again and again stands out.
-    ["", "1"][key.bans] ?? `${key.bans} TIMES`,
-  ]);
-  return tableText([header, ...rows]);
-}
+/** The table of `list`. */
+export const KEY_COLUMNS: Column<ListedKey>[] = [
+  { title: "ID", of: ({ id }) => id },
+  { title: "NAME", of: ({ name }) => name },
+  { title: "REF", of: ({ ref }) => ref ?? "" },
+  {
+    title: "PLAN",
+    of: ({ plan, limits }) => `${plan} ${limits === undefined ? "without limits" : shortLimitsText(limits)}`,
+  },
+  {
+    title: "KEY",
+    of: ({ lastFour, foundReplaced }) =>
+      foundReplaced === null ? lastFour : `${lastFour} (${foundReplaced} was replaced)`,
+  },
+  {
+    title: "EXPIRES",
+    of: ({ expiresAtMs }) =>
+      expiresAtMs === null ? "never" : formatTime(expiresAtMs).replace("T00:00:00Z", ""),
+  },
+  { title: "STATE", of: stateText },
+  // A key that is banned again and again stands out.
+  { title: "BANS", of: ({ bans }) => ["", "1"][bans] ?? `${bans} TIMES` },
+];
 
 /** The header of a file of new secrets, of which each has a `secretLine`. */
 export const SECRETS_HEADER = "name,id,key";
@@ -87,19 +66,20 @@ export function suspensionText({ suspendedAtMs, suspensionReason }: ListedKey): 
   return `since ${formatTime(suspendedAtMs ?? 0)}, for the reason "${printable(suspensionReason)}"`;
 }
 
-/** The changes of one key, or of several, which it names. */
-export function changeTable(changes: ChangeRecord[], ofSeveral: boolean): string {
-  const rows = changes.map(({ atMs, keyId, name, change, from, to, by }) => {
-    const values = [from ?? "", to ?? "", by].map((value) => printable(value));
-    const owner = ofSeveral ? [keyId, printable(name)] : [];
-    return [formatTime(atMs), ...owner, change, ...values];
-  });
-  const header = ["TIME", ...(ofSeveral ? ["ID", "NAME"] : []), "CHANGE", "FROM", "TO", "BY"];
-  return tableText([header, ...rows]);
-}
-
-export function changeJson({ atMs, keyId, ...change }: ChangeRecord) {
-  return { at: formatTime(atMs), id: keyId, ...change };
+/** The table of changes of one key, or of several, which it names. */
+export function changeColumns(ofSeveral: boolean): Column<ChangeRecord>[] {
+  const whose: Column<ChangeRecord>[] = [
+    { title: "ID", of: ({ id }) => id },
+    { title: "NAME", of: ({ name }) => name },
+  ];
+  return [
+    { title: "TIME", of: ({ atMs }) => formatTime(atMs) },
+    ...(ofSeveral ? whose : []),
+    { title: "CHANGE", of: ({ change }) => change },
+    { title: "FROM", of: ({ from }) => from ?? "" },
+    { title: "TO", of: ({ to }) => to ?? "" },
+    { title: "BY", of: ({ by }) => by },
+  ];
 }
 
 /** Whose key it is: `key_0123456789Ab ("Jo's shop", ending in aB3d, created 2026-11-20)` */

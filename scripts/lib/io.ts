@@ -85,7 +85,7 @@ export class Io implements Streams {
   }
 
   printJson(value: unknown): void {
-    this.printOnce(escaped(JSON.stringify(value), UNPRINTABLE)).catch(() => {});
+    this.printOnce(jsonText(value)).catch(() => {});
   }
 
   /** Writes something for people, which is not the result. */
@@ -195,6 +195,11 @@ export function printable(text: string): string {
 
 function printableLines(text: string): string {
   return text.replace(UNPRINTABLE_IN_LINES, "?");
+}
+
+/** A value as JSON, without characters that are not printable. */
+export function jsonText(value: unknown): string {
+  return escaped(JSON.stringify(value), UNPRINTABLE);
 }
 
 /** As JSON escapes characters: there the text stays the same. */

@@ -2,9 +2,9 @@
 
 import { printable } from "../keys/text.ts";
 import { petstoreLine } from "../lib/line.ts";
+import { withSeparators } from "../lib/report.ts";
 import { factsText, tableText } from "../lib/table.ts";
 import { agoText } from "../lib/time.ts";
-import { withSeparators } from "../usage/text.ts";
 import { isUnknown, MAX_BYTES, MAX_BYTES_FREE, type Problem, type Status } from "./read.ts";
 
 /** A part that was read. */

@@ -44,7 +44,7 @@ interface ListedRecord extends Omit<KeyFields, "plan" | "limits"> {
 /** A change of a key, or a ban. Values are texts. */
 export interface ChangeRecord {
   atMs: number;
-  keyId: string;
+  id: string;
   name: string;
   change: KeyChange;
   from: string | null;
@@ -243,7 +243,7 @@ const changes = ({ id }: ChangeQuery) => `
   WHERE ${id === undefined ? "?1 IS NULL" : "key_id = ?1"} AND (?2 IS NULL OR at_ms >= ?2) AND (?3 IS NULL OR at_ms < ?3)
     AND (?4 IS NULL OR changed_by IN (SELECT value FROM json_each(?4))) AND (?5 IS NULL OR change = ?5)`;
 const selectChanges = (query: ChangeQuery) => `
-  SELECT key_changes.id AS row, at_ms AS atMs, key_id AS keyId, coalesce(name, '') AS name, change, from_value AS "from",
+  SELECT key_changes.id AS row, at_ms AS atMs, key_id AS id, coalesce(name, '') AS name, change, from_value AS "from",
     to_value AS "to", changed_by AS "by"
   ${changes(query)} AND key_changes.id < ?6 ORDER BY key_changes.id DESC LIMIT ?7`;
 

@@ -180,7 +180,7 @@ ${today},${id},'+SUM(A1);'-1,C-1,,pro,301,1,0,299
   expect(await json("usage --daily --days 1")).toHaveLength(1);
   expect((await run("usage --daily")).stdout).toMatch(
     new RegExp(
-      `^DATE .*\n${yesterday} +${deleted} +- +- +5 +0 +0\n${today} +${id} +\\+SUM\\(A1\\);-1 +pro +301 +1 +0\n$`,
+      `^DATE .*\n${yesterday} +${deleted} +- +- +5 +0 +0\n${today} +${id} +\\+SUM\\(A1\\);-1 +C-1 +pro +301 +1 +0\n$`,
     ),
   );
   expect((await run("usage --csv")).stdout).toBe(

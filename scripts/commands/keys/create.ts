@@ -31,12 +31,12 @@ import {
   SECRETS_HEADER,
   secretLine,
   stateText,
-  timeOrNull,
 } from "../../keys/text.ts";
 import { defineCommand } from "../../lib/command.ts";
 import { untilInterrupted } from "../../lib/interrupt.ts";
 import { type Io, UsageError } from "../../lib/io.ts";
 import { petstoreLine } from "../../lib/line.ts";
+import { timeOrNull } from "../../lib/report.ts";
 
 /**
  * Keys that are made before the first of them is printed. A larger batch needs fewer calls of Cloudflare's API (80 for 2,000 keys), but a

@@ -10,10 +10,11 @@ import { readTarget } from "../../cloudflare/target.ts";
 import { type Context, withKeys } from "../../keys/context.ts";
 import { type FoundSecret, readSecrets } from "../../keys/input.ts";
 import { COMMON } from "../../keys/options.ts";
-import { keyJson, keyOwner, stateText, timeOrNull } from "../../keys/text.ts";
+import { keyJson, keyOwner, stateText } from "../../keys/text.ts";
 import { defineCommand } from "../../lib/command.ts";
 import { failureLine, messageOf, ReportedError } from "../../lib/io.ts";
 import { petstoreLine } from "../../lib/line.ts";
+import { timeOrNull } from "../../lib/report.ts";
 import { formatTime } from "../../lib/time.ts";
 
 export default defineCommand({

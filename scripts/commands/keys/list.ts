@@ -7,9 +7,10 @@ import { USAGE_KEPT_DAYS } from "../../../src/operators/usage.ts";
 import { findUnfinished, finishLine } from "../../cloudflare/time-travel.ts";
 import { warnOfPlans, withKeys } from "../../keys/context.ts";
 import { COMMON, MANY, PAGE_SIZE, PLAN } from "../../keys/options.ts";
-import { keyJson, keyTable } from "../../keys/text.ts";
+import { KEY_COLUMNS, keyJson } from "../../keys/text.ts";
 import { defineCommand, integer } from "../../lib/command.ts";
 import { petstoreLine } from "../../lib/line.ts";
+import { tableOf } from "../../lib/report.ts";
 
 const EVER = "ever";
 
@@ -80,7 +81,7 @@ export default defineCommand({
             : `No keys yet. Next: ${next}`,
         );
       }
-      if (!json) io.print(keyTable(keys));
+      if (!json) io.print(tableOf(KEY_COLUMNS, keys));
       const next = last < total ? ` Next: ${pageLine(page + 1)}` : "";
       if (total > keys.length) io.report(`Keys ${offset + 1} to ${last} of ${total}.${next}`);
     });

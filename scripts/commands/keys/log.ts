@@ -4,10 +4,10 @@ import { CHANGE_NAMES } from "../../../src/operators/changes.ts";
 import { countChanges, readChanges } from "../../../src/operators/records.ts";
 import { findKey, withKeys } from "../../keys/context.ts";
 import { AN_ID, COMMON, ID, MANY, recordedText, time } from "../../keys/options.ts";
-import { changeJson, changeTable } from "../../keys/text.ts";
+import { changeColumns } from "../../keys/text.ts";
 import { defineCommand } from "../../lib/command.ts";
 import { UsageError } from "../../lib/io.ts";
-import { printJsonPages, printPages } from "../../lib/pages.ts";
+import { printReport } from "../../lib/report.ts";
 
 export default defineCommand({
   description:
@@ -27,15 +27,13 @@ export default defineCommand({
   },
   examples: ["", `${AN_ID} --since 2026-11-01`, "--kind revoked --by maria --json"],
   async handler(io, options, id) {
-    const { since: sinceMs, until: untilMs, by, kind, limit, json } = options;
+    const { since: sinceMs, until: untilMs, by, kind, limit } = options;
     if (sinceMs !== undefined && untilMs !== undefined && sinceMs >= untilMs)
       throw new UsageError("--since must be before --until");
     const query = { id, sinceMs, untilMs, by, kind };
     await withKeys(io, options, async (context) => {
       const pages = readChanges(context.database, query, limit);
-      const shown = await (json
-        ? printJsonPages(io, pages, changeJson)
-        : printPages(io, pages, (page) => changeTable(page, id === undefined)));
+      const shown = await printReport(io, options, changeColumns(id === undefined), pages);
       // A key that does not exist may have been deleted: its changes stay.
       if (shown === 0 && id !== undefined) await findKey(context, id);
       if (shown === 0) io.note("No such changes are recorded.");

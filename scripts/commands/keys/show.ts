@@ -14,12 +14,13 @@ import {
   SHOWN_DAYS,
 } from "../../keys/details.ts";
 import { AN_ID, COMMON, ID } from "../../keys/options.ts";
-import { changeTable, counted, printable } from "../../keys/text.ts";
+import { changeColumns, counted, printable } from "../../keys/text.ts";
 import { defineCommand } from "../../lib/command.ts";
 import { petstoreLine } from "../../lib/line.ts";
+import { tableOf, withSeparators } from "../../lib/report.ts";
 import { factsText } from "../../lib/table.ts";
 import { formatTime } from "../../lib/time.ts";
-import { AGE_NOTE, daysTable, withSeparators } from "../../usage/text.ts";
+import { AGE_NOTE, dayColumns } from "../../usage/text.ts";
 
 const SHOWN_CHANGES = 20;
 
@@ -64,8 +65,8 @@ function detailsText(details: KeyDetails, where: string[]): string {
 
 ${factsText(facts)}
 
-${daysTable(days)}${ofDays}
+${tableOf(dayColumns(days), days)}${ofDays}
 
 Changes (${ofChanges}):
-${changes.length === 0 ? "none" : changeTable(changes, false)}`;
+${changes.length === 0 ? "none" : tableOf(changeColumns(false), changes)}`;
 }
