@@ -1,13 +1,18 @@
 // What commands on keys share: the database, the operator, the search for a key, warnings, and how a new secret is printed.
 
 import { DatabaseFull, DatabaseUnavailable } from "../../src/d1/statements.ts";
-import type { Limits } from "../../src/keys/plans.ts";
-import { noLimits } from "../../src/keys/plans.ts";
+import { type Limits, noLimits } from "../../src/keys/plans.ts";
 import { KEY_MS } from "../../src/limits/index.ts";
 import type { Operator } from "../../src/operators/admin.ts";
 import { findKeyById, type ListedKey, listKeys } from "../../src/operators/records.ts";
 import { apiErrorOf } from "../cloudflare/account.ts";
-import { NOT_MIGRATED, openDatabases, pendingMigrations, targetOptions } from "../cloudflare/database.ts";
+import {
+  NOT_MIGRATED,
+  openDatabases,
+  pendingMigrations,
+  pendingText,
+  targetOptions,
+} from "../cloudflare/database.ts";
 import { announceTarget, readTarget } from "../cloudflare/target.ts";
 import type { OptionValues } from "../lib/command.ts";
 import { type Io, messageOf } from "../lib/io.ts";
@@ -38,15 +43,11 @@ export async function withKeys(
 ): Promise<void> {
   const target = readTarget(io, options);
   const where = targetOptions(target);
-  const isLocal = target.kind === "local";
-  const owner = { local: "this machine's", preview: "the previews'", production: "production's" };
-  const place = `${owner[target.kind]} database of keys`;
   announceTarget(io, target);
-  const open = () => openDatabases(target, "keys");
-  const opened = await (isLocal ? open() : io.step(`Opening ${place}`, open));
+  const opened = await openDatabases(target, "keys");
   try {
     const pending = await pendingMigrations(opened.keys, "keys");
-    const advice = `${place} has pending migrations (${pending.join(", ")}): apply them with ${petstoreLine("migrate", ...where)}`;
+    const advice = `${pendingText(target)} (${pending.join(", ")})`;
     if (pending.length > 0) io.warn(advice);
     const by = options.by ?? loginName();
     const context = {
@@ -100,17 +101,15 @@ export async function warnOfName({ io, database, operator }: Context, name: stri
 
 /** Names the keys that the service can't use. */
 export function warnOfPlans({ io, where }: Context, keys: ListedKey[]): void {
-  const advice = (id: string) =>
-    `deploy a version that has some, or change it: ${petstoreLine("keys plan", id, "PLAN", ...where)}`;
-  for (const key of keys)
-    if (key.limits === undefined) io.warn(`${noLimits(key)}. Its requests get a 503: ${advice(key.id)}`);
+  for (const key of keys.filter(({ limits }) => limits === undefined))
+    io.warn(
+      `${noLimits(key)}. Its requests get a 503: deploy a version that has some, or change it: ${petstoreLine("keys plan", key.id, "PLAN", ...where)}`,
+    );
 }
 
 export function warnOfLimits(io: Io, limits: Limits | undefined): void {
   const problem = limits && smallerLimit(limits);
-  if (limits === undefined || problem === undefined) return;
-  const { longer, shorter } = problem;
-  io.warn(`the ${longer}'s limit (${limits[longer]}) is smaller than the ${shorter}'s (${limits[shorter]})`);
+  if (problem) io.warn(problem);
 }
 
 /** Prints a new secret, and what was `done`. `again`: the options with which a lost secret is to be replaced. */

@@ -2,55 +2,56 @@
 // in two ways is refused, such as 1.000 or 31.12.2027.
 
 import { readFile } from "node:fs/promises";
+import { InvalidArgumentError } from "commander";
 import { ACCESSES } from "../../src/keys/key.ts";
-import {
-  forEachWindow,
-  type Limits,
-  PLANS,
-  PLANS_WITH_OWN_LIMITS,
-  type Plan,
-  WINDOW_NAMES,
-  type WindowName,
-} from "../../src/keys/plans.ts";
+import { forEachWindow, PLANS, WINDOW_NAMES, type WindowName } from "../../src/keys/plans.ts";
 import { withoutSecrets } from "../../src/keys/secret.ts";
 import type { NewKey } from "../../src/operators/changes.ts";
 import { foldName } from "../../src/operators/names.ts";
 import { type CsvLine, parseCsv } from "../lib/csv.ts";
 import { messageOf, UsageError } from "../lib/io.ts";
 import { pathError } from "../lib/path-error.ts";
-import { expiry, keyName, LIMITS, limitName, MAX_COUNT, NOTE, REF, smallerLimit } from "./options.ts";
-import { counted, listOf, printable } from "./text.ts";
+import { expiry, keyName, LIMIT, limitsOf, MAX_COUNT, NOTE, REF, smallerLimit } from "./options.ts";
+import { counted, printable } from "./text.ts";
 
-const REQUIRED = ["name", "plan"] as const;
 const limitColumn = <Name extends WindowName>(name: Name): `per_${Name}` => `per_${name}`;
 const LIMIT_COLUMNS = WINDOW_NAMES.map(limitColumn);
-const OPTIONAL = [...LIMIT_COLUMNS, "access", "expires", "ref", "note"] as const;
-const COLUMNS: readonly string[] = [...REQUIRED, ...OPTIONAL];
 
-export const COLUMNS_TEXT = `${REQUIRED.join(", ")}; optional ${OPTIONAL.join(", ")}`;
+/** What reads a field, by the name of its column. */
+const COLUMNS = {
+  name: keyName,
+  plan: oneOf(PLANS),
+  ...(Object.fromEntries(LIMIT_COLUMNS.map((name) => [name, LIMIT])) as Record<
+    `per_${WindowName}`,
+    typeof LIMIT
+  >),
+  access: oneOf(ACCESSES),
+  expires: expiry,
+  ref: REF.parse,
+  note: NOTE.parse,
+};
+const REQUIRED = ["name", "plan"];
+const NAMES = Object.keys(COLUMNS);
 
-type Row = Partial<Record<(typeof REQUIRED | typeof OPTIONAL)[number], string>>;
+export const COLUMNS_TEXT = `${REQUIRED.join(", ")}; optional ${NAMES.slice(REQUIRED.length).join(", ")}`;
 
-/** Of these, a file can say nothing: then a key is not compared with it. */
-const SAID = ["access", "expires", "ref", "note"] as const;
+type Row = Partial<Record<keyof typeof COLUMNS, string>>;
 
-/** A key to make, the number of its line, and the columns of SAID that the file has. */
-export type Line = NewKey & { number: number; says: (typeof SAID)[number][] };
+/** A key to make, and the number of its line. Of columns that the file lacks, it `says` nothing: a key is not compared with it. */
+export type Line = NewKey & { number: number; says: string[] };
 
 /** The keys of a file, and its problems, each with its line. Throws UsageError if the file can't be read as a table. */
 export async function readKeyFile(path: string): Promise<{ lines: Line[]; problems: string[] }> {
   const { lines: read, separator } = await readTable(path);
+  const separated = `separated by ${separator}`;
   const [header, ...rest] = read;
   if (header === undefined)
     throw new UsageError(`${path} is empty: its first line must name the columns: ${COLUMNS_TEXT}`);
   const problems: string[] = [];
   const report = (number: number, problem: string) => void problems.push(`${path}:${number}: ${problem}`);
   const columns = "problem" in header ? [] : columnsOf(header.fields);
-  const separated = separator ? `separated by ${separator}` : "not separated by commas, semicolons or tabs";
-  if ("problem" in header) report(header.number, header.problem);
-  else
-    for (const problem of headerProblems(columns))
-      report(header.number, `${problem}; its fields are ${separated}`);
+  const ofHeader = "problem" in header ? [header.problem] : headerProblems(columns);
+  for (const problem of ofHeader) report(header.number, `${problem}; its fields are ${separated}`);
   if (problems.length > 0) return { lines: [], problems };
   if (rest.length === 0) throw new UsageError(`${path} has no keys after its header`);
   if (rest.length > MAX_COUNT)
@@ -69,7 +70,7 @@ export async function readKeyFile(path: string): Promise<{ lines: Line[]; proble
     const earlier = numbers.get(folded);
     if (earlier === undefined) numbers.set(folded, number);
     else if (folded !== "") report(number, `line ${earlier} has the same name, compared without case`);
-    lines.push({ ...newKey, number, says: SAID.filter((name) => row[name] !== undefined) });
+    lines.push({ ...newKey, number, says: columns });
   }
   return { lines, problems };
 }
@@ -87,25 +88,19 @@ async function readTable(path: string) {
 
 /** The names of columns, such as per_minute of "Per minute", without empty ones at the end. */
 function columnsOf(fields: string[]): string[] {
-  const names = fields.map((field) =>
-    field
-      .trim()
-      .toLowerCase()
-      .replace(/[\s-]+/g, "_"),
-  );
+  const names = fields.map((field) => field.toLowerCase().replace(/[\s-]+/g, "_"));
   return names.slice(0, names.findLastIndex((name) => name !== "") + 1);
 }
 
 /** What is wrong with the names of columns. One without a name is for empty fields, which spreadsheets add. */
 function headerProblems(columns: string[]): string[] {
-  const named = columns.filter((name) => name !== "");
   const unknown = columns.flatMap((name, index) =>
-    name === "" || COLUMNS.includes(name)
+    name === "" || NAMES.includes(name)
       ? []
       : [`column ${index + 1}, ${quoted(name)}, is unknown: leave it out`],
   );
-  const twice = COLUMNS.filter((name) => named.indexOf(name) !== named.lastIndexOf(name));
-  const missing = REQUIRED.filter((name) => !named.includes(name));
+  const twice = NAMES.filter((name) => columns.indexOf(name) !== columns.lastIndexOf(name));
+  const missing = REQUIRED.filter((name) => !columns.includes(name));
   return [
     ...unknown,
     ...twice.map((name) => `the column ${name} is there twice`),
@@ -117,56 +112,50 @@ function headerProblems(columns: string[]): string[] {
 function readFields(line: CsvLine, columns: string[], separated: string): Row | string {
   if ("problem" in line) return line.problem;
   const { fields } = line;
-  const isSurplus = fields.slice(columns.length).some((field) => field.trim() !== "");
-  if (fields.length < columns.length || isSurplus)
+  if (fields.length < columns.length || fields.slice(columns.length).some(Boolean))
     return `it has ${counted(fields.length, "field")}, and the header ${columns.length}, ${separated}`;
-  const unnamed = columns.findIndex((name, index) => name === "" && fields[index]?.trim());
+  const unnamed = columns.findIndex((name, index) => name === "" && fields[index]);
   if (unnamed >= 0) return `field ${unnamed + 1} has a value, and its column no name`;
-  return Object.fromEntries(columns.map((name, index) => [name, fields[index]?.trim()]));
+  return Object.fromEntries(columns.map((name, index) => [name, fields[index]]));
 }
 
-/** Reports each problem. Without one, the result is complete. */
-function readRow({ name = "", plan: typed = "", ...row }: Row, report: (problem: string) => void): NewKey {
-  const read = <Value>(label: string, text: string, parse: (text: string) => Value) => {
+/** Reports each problem. Without one, the result is complete. An empty field is as if there were no such column. */
+function readRow(row: Row, report: (problem: string) => void): NewKey {
+  let isWrong = false;
+  const attempt = <Value>(label: string, read: () => Value) => {
     try {
-      return parse(text);
+      return read();
     } catch (error) {
-      report(`${label}: ${messageOf(error)}`);
+      isWrong = true;
+      report(`${label}${messageOf(error)}`);
       return undefined;
     }
   };
-  const readIfSet = <Value>(column: keyof typeof row, parse: (text: string) => Value) =>
-    row[column] ? read(`${column} ${quoted(row[column])}`, row[column], parse) : undefined;
-  read("name", name, keyName);
-  const plan = typed.toLowerCase();
-  const limits = forEachWindow((each) => readIfSet(limitColumn(each), LIMITS[limitName(each)].parse));
-  const access = row.access === undefined ? undefined : readAccess(row.access, report);
-  const expiresAtMs = readIfSet("expires", expiry) ?? null;
-  const ref = readIfSet("ref", REF.parse) ?? null;
-  const note = readIfSet("note", NOTE.parse) ?? null;
-  const isOwn = PLANS_WITH_OWN_LIMITS.includes(plan);
-  if (!PLANS.some((each) => each === plan))
-    report(`plan ${quoted(typed)}: Allowed choices are ${PLANS.join(", ")}.`);
-  else if (!isOwn && LIMIT_COLUMNS.some((column) => row[column]))
-    report(`${plan} has fixed limits: leave ${listOf(LIMIT_COLUMNS)} empty.`);
-  else if (isOwn && !LIMIT_COLUMNS.every((column) => row[column]))
-    report(`${plan} needs ${listOf(LIMIT_COLUMNS)}.`);
-  const newKey = { name, plan: plan as Plan, access, expiresAtMs, ref, note };
-  if (!hasAll(limits)) return newKey;
-  const problem = smallerLimit(limits);
-  if (problem) report(`${limitColumn(problem.longer)} is smaller than ${limitColumn(problem.shorter)}.`);
-  return { ...newKey, limits };
+  const read = <Value>(column: keyof Row, parse: (text: string) => Value) => {
+    const text = row[column] ?? "";
+    if (text === "" && !REQUIRED.includes(column)) return undefined;
+    return attempt(`${column} ${quoted(text)}: `, () => parse(text));
+  };
+  read("name", COLUMNS.name);
+  const plan = read("plan", COLUMNS.plan) ?? "free";
+  const given = forEachWindow((name) => read(limitColumn(name), LIMIT));
+  const access = read("access", COLUMNS.access) ?? "write";
+  const expiresAtMs = read("expires", COLUMNS.expires) ?? null;
+  const ref = read("ref", COLUMNS.ref) ?? null;
+  const note = read("note", COLUMNS.note) ?? null;
+  const limits = isWrong ? undefined : attempt("", () => limitsOf(plan, given, LIMIT_COLUMNS));
+  const problem = limits && smallerLimit(limits);
+  if (problem) report(problem);
+  return { name: row.name ?? "", plan, access, expiresAtMs, ref, note, ...(limits && { limits }) };
 }
 
-/** An empty field is `write`. */
-function readAccess(typed: string, report: (problem: string) => void) {
-  const access = ACCESSES.find((each) => each === (typed.toLowerCase() || "write"));
-  if (access === undefined) report(`access ${quoted(typed)}: Allowed choices are ${ACCESSES.join(", ")}.`);
-  return access;
-}
-
-function hasAll(limits: Record<WindowName, number | undefined>): limits is Limits {
-  return WINDOW_NAMES.every((name) => limits[name] !== undefined);
+/** Parses one of some words, in any case. */
+function oneOf<Word extends string>(words: readonly Word[]) {
+  return (text: string): Word => {
+    const found = words.find((word) => word === text.toLowerCase());
+    if (found !== undefined) return found;
+    throw new InvalidArgumentError(`Allowed choices are ${words.join(", ")}.`);
+  };
 }
 
 function quoted(text: string): string {

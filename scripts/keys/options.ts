@@ -23,7 +23,7 @@ export const PAGE_SIZE = 50;
 /** Keys of one command, and lines of one page. */
 export const MAX_COUNT = 100_000;
 export const MANY = integer(1, MAX_COUNT);
-const LIMIT = integer(1, MAX_LIMIT);
+export const LIMIT = integer(1, MAX_LIMIT);
 const WITH_OWN_LIMITS = PLANS_WITH_OWN_LIMITS.join(" and ");
 
 /** Of a rotation: how long the old key can go on. */
@@ -69,26 +69,26 @@ export const limitName = <Name extends WindowName>(name: Name) =>
   `per${capitalize(name)}` as `per${Capitalize<Name>}`;
 
 type LimitOption = { placeholder: "n"; description: string; parse: typeof LIMIT };
-const limitOption = (name: WindowName): LimitOption => ({
-  placeholder: "n",
-  description: `requests per ${name}, for ${WITH_OWN_LIMITS}`,
-  parse: LIMIT,
-});
 /** An option for the limit of each window. */
 export const LIMITS = Object.fromEntries(
-  WINDOW_NAMES.map((name) => [limitName(name), limitOption(name)]),
+  WINDOW_NAMES.map((name) => {
+    const description = `requests per ${name}, for ${WITH_OWN_LIMITS}`;
+    return [limitName(name), { placeholder: "n", description, parse: LIMIT }];
+  }),
 ) as Record<`per${Capitalize<WindowName>}`, LimitOption>;
-const LIMIT_WORDS = WINDOW_NAMES.map((name) => `--per-${name}`);
 
 /** The words of the options for these limits. */
 export const limitWords = (limits: Limits | undefined): string[] =>
-  WINDOW_NAMES.flatMap((name, index) => (limits ? [LIMIT_WORDS[index] ?? "", `${limits[name]}`] : []));
+  WINDOW_NAMES.flatMap((name) => (limits ? [`--per-${name}`, `${limits[name]}`] : []));
 
-/** The limits of the key's own; undefined for a plan whose limits are fixed. Throws UsageError. */
-export function readLimits(plan: Plan, options: OptionValues<typeof LIMITS>): Limits | undefined {
-  const given = forEachWindow((name) => options[limitName(name)]);
+/** The limits of the key's own; undefined for a plan whose limits are fixed. `names`: what people call them. Throws UsageError. */
+export function limitsOf(
+  plan: Plan,
+  given: Record<WindowName, number | undefined>,
+  names: string[],
+): Limits | undefined {
   const values = Object.values(given);
-  const all = listOf(LIMIT_WORDS);
+  const all = listOf(names);
   if (!PLANS_WITH_OWN_LIMITS.includes(plan)) {
     if (values.every((each) => each === undefined)) return undefined;
     throw new UsageError(`${all} are for ${WITH_OWN_LIMITS} only: ${plan} has fixed limits`);
@@ -97,11 +97,21 @@ export function readLimits(plan: Plan, options: OptionValues<typeof LIMITS>): Li
   throw new UsageError(`${plan} needs ${all}: it has no default limits`);
 }
 
-/** Why a limit can't be reached: a shorter window has a larger one. Undefined if all can. */
-export function smallerLimit(limits: Limits): { longer: WindowName; shorter: WindowName } | undefined {
+export function readLimits(plan: Plan, options: OptionValues<typeof LIMITS>): Limits | undefined {
+  const given = forEachWindow((name) => options[limitName(name)]);
+  return limitsOf(
+    plan,
+    given,
+    WINDOW_NAMES.map((name) => `--per-${name}`),
+  );
+}
+
+/** Why a limit can't be reached: a shorter window has a larger one. */
+export function smallerLimit(limits: Limits): string | undefined {
   for (const [index, longer] of WINDOW_NAMES.entries())
     for (const shorter of WINDOW_NAMES.slice(0, index))
-      if (limits[longer] < limits[shorter]) return { longer, shorter };
+      if (limits[longer] < limits[shorter])
+        return `the ${longer}'s limit (${limits[longer]}) is smaller than the ${shorter}'s (${limits[shorter]})`;
   return undefined;
 }
 
@@ -170,20 +180,18 @@ export function recordedText(text: string, maxLength = MAX_NAME_LENGTH): string 
   throw new InvalidArgumentError(`It must have printable characters only, and has U+${code}.`);
 }
 
-const [A_DATE, A_TIME] = ["a UTC date such as 2027-01-31", "a time such as 2027-01-31T12:00:00Z"];
-
-/** Parses the beginning of a UTC day, or a time (Unix time in milliseconds). */
-export function time(text: string): number {
+/** Parses the beginning of a UTC day, or a time (Unix time in milliseconds). `other`: what else a text can be. */
+export function time(text: string, other = ""): number {
   const timeMs = parseTime(text);
   if (timeMs !== undefined) return timeMs;
-  throw new InvalidArgumentError(`It must be ${A_DATE} or ${A_TIME}.`);
+  const forms = `a UTC date such as 2027-01-31, a time such as 2027-01-31T12:00:00Z${other}`;
+  throw new InvalidArgumentError(`It must be ${forms}.`);
 }
 
 /** Parses the end of a key: null for never. */
 export function expiry(text: string): number | null {
   if (text.toLowerCase() === "never") return null;
-  const expiresAtMs = parseTime(text);
-  if (expiresAtMs === undefined) throw new InvalidArgumentError(`It must be ${A_DATE}, ${A_TIME}, or never.`);
+  const expiresAtMs = time(text, ", or never");
   if (expiresAtMs > Date.now()) return expiresAtMs;
   throw new InvalidArgumentError("It must be in the future.");
 }

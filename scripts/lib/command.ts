@@ -172,7 +172,8 @@ function optionOf(name: string, { description, placeholder, parse, choices, ...s
   const option = new Option(placeholder ? `${flag} ${value}` : flag, description);
   if (spec.preset !== undefined) option.preset(spec.preset);
   if (choices) option.choices(choices);
-  if (parse) option.argParser(parse);
+  // commander also gives the value of an earlier option of this name.
+  if (parse) option.argParser((text) => parse(text));
   if (spec.default !== undefined) option.default(spec.default);
   return option.conflicts([...(spec.conflicts ?? [])]);
 }

@@ -189,9 +189,9 @@ const WITH_WORKERS_DEV: Change = [
 ];
 
 it("./petstore setup creates what is missing, in --location", async () => {
-  expect(early.map(({ stderr }) => stderr.split("\nerror: ")[1])).toEqual([
+  expect(early.map(({ stderr }) => stderr.split("error: ")[1])).toEqual([
     expect.stringMatching(
-      /^production's database of keys has pending migrations \(0001_keys.sql, .*\): apply them with \.\/petstore migrate --remote\n$/,
+      /^migrations are pending: run \.\/petstore migrate --remote \(0001_keys.sql, .*\)\n$/,
     ),
     expect.stringMatching(
       /^there is no database petstore-previews-keys in this account yet: run \.\/petstore setup, /,

@@ -133,7 +133,7 @@ it("commands say what to note down, and what a full database does not permit", a
     const warning = `warning: the database of keys is full: the change was made, but not recorded. Note down: \\S+Z Ann ${done.replace("ID", commandId)}`;
     const { exitCode, stderr } = await command(`${line} --by Ann`);
     expect(exitCode).toBe(0);
-    expect(stderr.replace(/[()]/g, "")).toMatch(new RegExp(`\n${warning.replace(/[()]/g, "")}\n`));
+    expect(stderr.replace(/[()]/g, "")).toMatch(new RegExp(`^${warning.replace(/[()]/g, "")}\n`, "m"));
     if (line.startsWith("resume"))
       for (const refused of ["rotate ID --yes", "rename ID other", "plan ID pro"])
         expect(await command(refused)).toMatchObject(

@@ -1,7 +1,6 @@
 // ./petstore keys create: creates a key, or the keys of a file, and prints each once.
 
 import type { Access } from "../../../src/keys/key.ts";
-import { WINDOW_NAMES } from "../../../src/keys/plans.ts";
 import { USAGE_EVERY_MS } from "../../../src/limits/index.ts";
 import { createKey, createKeys } from "../../../src/operators/admin.ts";
 import { planText } from "../../../src/operators/changes.ts";
@@ -23,15 +22,7 @@ import {
   REF,
   readLimits,
 } from "../../keys/options.ts";
-import {
-  counted,
-  keyOwner,
-  keyOwners,
-  printable,
-  SECRETS_HEADER,
-  secretLine,
-  stateText,
-} from "../../keys/text.ts";
+import { counted, keyOwner, printable, SECRETS_HEADER, secretLine, stateText } from "../../keys/text.ts";
 import { defineCommand } from "../../lib/command.ts";
 import { untilInterrupted } from "../../lib/interrupt.ts";
 import { type Io, UsageError } from "../../lib/io.ts";
@@ -113,42 +104,16 @@ async function checkedLines(io: Io, path: string): Promise<Line[]> {
 /** Creates a key for each name that has none, and prints it. What ends that before the last line is thrown. */
 async function createAll(context: Context, lines: Line[]): Promise<void> {
   const { io, database, where } = context;
-  const skipped = { unused: 0, different: 0 };
-  let example: string | undefined;
-  /** Those whose name no key has. Says what the keys of the others are, and how they differ from the file. */
-  const withoutNamed = async (some: Line[]) => {
-    const { keys } = await listKeys(database, context.operator.nowMs, {
-      names: some.map(({ name }) => name),
-    });
-    const byName = Map.groupBy(keys, ({ name }) => foldName(name));
-    const named = some.flatMap((line) => {
-      const all = byName.get(foldName(line.name)) ?? [];
-      const usable = all.filter(({ revokedAtMs }) => revokedAtMs === null);
-      const key = bestMatch(usable, line) ?? all[0];
-      return key ? [{ line, key, others: usable.filter((each) => each !== key) }] : [];
-    });
-    const ids = named.map(({ key }) => key.id);
-    const neverUsed = await listKeys(database, context.operator.nowMs, { ids, unused: "ever" });
-    const unused = new Set(neverUsed.keys.map(({ id }) => id));
-    for (const { line, key, others } of named) {
-      const differences = differencesOf(line, key);
-      const state = key.states.includes("active") ? "" : `, ${stateText(key)}`;
-      const isUnused = unused.has(key.id) && key.revokedAtMs === null;
-      const and = others.length === 0 ? "" : `, beside ${keyOwners(others)} of the same name`;
-      const has = `${keyOwner(key)}${state}${isUnused ? ", never used" : ""}${and}`;
-      for (const { text, change } of differences) {
-        io.report(`line ${line.number} differs from ${has}: ${text}`);
-        example ??= petstoreLine(...change, ...where);
-      }
-      if (differences.length === 0) io.note(`line ${line.number} is there already: ${has}`);
-      else skipped.different += 1;
-      if (isUnused) skipped.unused += 1;
-    }
-    const found = new Set(named.map(({ line }) => line));
-    return some.filter((line) => !found.has(line));
+  const skipped: Skipped[] = [];
+  const skip = async (some: Line[]) => {
+    const found = await keysNamed(context, some);
+    for (const each of found) printSkipped(context, each);
+    skipped.push(...found);
+    const named = new Set(found.map(({ line }) => line));
+    return some.filter((line) => !named.has(line));
   };
   const missing: Line[] = [];
-  for (const some of chunks(lines, LOOKED_UP)) missing.push(...(await withoutNamed(some)));
+  for (const some of chunks(lines, LOOKED_UP)) missing.push(...(await skip(some)));
   const notShown = new Map<string, string>();
   let count = 0;
   try {
@@ -165,7 +130,7 @@ async function createAll(context: Context, lines: Line[]): Promise<void> {
         }
         // Another command may have been faster.
         if (created.length < batch.length)
-          await withoutNamed(batch.filter(({ name }) => created.every(({ key }) => key.name !== name)));
+          await skip(batch.filter(({ name }) => created.every(({ key }) => key.name !== name)));
       }
     });
   } catch (error) {
@@ -176,68 +141,77 @@ async function createAll(context: Context, lines: Line[]): Promise<void> {
     );
     throw error;
   }
-  const { unused, different } = skipped;
-  const those = count === 0 ? "" : `, which ${count === 1 ? "is" : "are"} shown only once`;
-  io.note(`Created ${counted(count, "key")}${those}. Lines skipped: ${lines.length - count}.`);
+  io.note(`Created ${counted(count, "key")}. Lines skipped: ${lines.length - count}.`);
+  const unused = skipped.filter(({ isUnused }) => isUnused).length;
   if (unused > 0)
     io.note(
-      `Never used, by what is recorded up to ${USAGE_EVERY_MS / 60_000} minutes ago: ${counted(unused, "skipped key")}. If no output has one of them, replace it: ${petstoreLine("keys rotate ID", ...where)}; several: ${petstoreLine("keys rotate - --yes", ...where)} < ids.txt >> keys.csv`,
+      `Never used, by what is recorded up to ${USAGE_EVERY_MS / 60_000} minutes ago: ${counted(unused, "skipped key")}. If no output has one of them, replace it: ${petstoreLine("keys rotate ID", ...where)}`,
     );
-  if (example !== undefined) io.note(`To change the first of them: ${example}`);
+  const [change] = skipped.flatMap(({ differences }) => differences.flatMap(({ words }) => [words ?? []]));
+  if (change) io.note(`To change the first of them: ${petstoreLine("keys", ...change, ...where)}`);
+  const different = skipped.filter(({ differences }) => differences.length > 0).length;
   if (different > 0)
     throw new Error(`lines that differ from their keys, which stay as they are: ${different}`);
 }
 
-/** Of keys with the name of a line, the one that the line is compared with: that with the fewest differences. */
-function bestMatch(keys: ListedKey[], line: Line): ListedKey | undefined {
-  const compared = keys.map((key) => ({ key, count: differencesOf(line, key).length }));
-  return compared.sort((a, b) => a.count - b.count)[0]?.key;
+/** A line whose name has a key. */
+interface Skipped {
+  line: Line;
+  key: ListedKey;
+  differences: Difference[];
+  isUnused: boolean;
 }
 
+async function keysNamed({ database, operator }: Context, lines: Line[]): Promise<Skipped[]> {
+  const { keys } = await listKeys(database, operator.nowMs, { names: lines.map(({ name }) => name) });
+  const ids = keys.map(({ id }) => id);
+  const neverUsed = await listKeys(database, operator.nowMs, { ids, unused: "ever" });
+  const unused = new Set(neverUsed.keys.map(({ id }) => id));
+  const byName = Map.groupBy(keys, ({ name }) => foldName(name));
+  return lines.flatMap((line) => {
+    const all = byName.get(foldName(line.name)) ?? [];
+    const usable = all.filter(({ revokedAtMs }) => revokedAtMs === null);
+    // Of several, that with the fewest differences.
+    const [best] = (usable.length > 0 ? usable : all)
+      .map((key) => ({ key, differences: differencesOf(line, key) }))
+      .sort((a, b) => a.differences.length - b.differences.length);
+    return best ? [{ line, ...best, isUnused: usable.length > 0 && unused.has(best.key.id) }] : [];
+  });
+}
+
+function printSkipped({ io }: Context, { line, key, differences, isUnused }: Skipped): void {
+  const state = key.states.includes("active") ? "" : `, ${stateText(key)}`;
+  const has = `${keyOwner(key)}${state}${isUnused ? ", never used" : ""}`;
+  if (differences.length === 0) io.note(`line ${line.number} is there already: ${has}`);
+  for (const { text } of differences) io.report(`line ${line.number} differs from ${has}: ${text}`);
+}
+
+/** `words`: the command that ends the difference. */
 interface Difference {
   text: string;
-  /** The command that ends it. */
-  change: [command: string, ...words: string[]];
+  words?: string[];
 }
+
+/** What a file can say of a key. The expiry first, because nothing else of an expired key can be changed. */
+const saidOf = ({ plan, limits, expiresAtMs, access, ref, note }: Line | ListedKey) => ({
+  expires: timeOrNull(expiresAtMs) ?? "never",
+  plan: planText(plan, limits),
+  access: access ?? "write",
+  ref: ref ?? "",
+  note: note ?? "",
+});
 
 /** How a key differs from what its line says. */
 function differencesOf(line: Line, key: ListedKey): Difference[] {
-  const { name, plan, limits, access, expiresAtMs, says } = line;
-  const own = limitWords(limits);
-  const end = timeOrNull(expiresAtMs) ?? "never";
-  if (key.revokedAtMs !== null) {
-    const only = access === "read" ? ["--read-only"] : [];
-    const expires = expiresAtMs === null ? [] : ["--expires", end];
-    const customer = [...(line.ref ? ["--ref", line.ref] : []), ...(line.note ? ["--note", line.note] : [])];
-    const words = ["--name", name, "--plan", plan, ...own, ...only, ...expires, ...customer];
-    const text = "for good; its name is free for keys create, but a file makes no second key of a name";
-    return [{ text, change: ["keys create", ...words] }];
-  }
-  const isLimited =
-    limits === undefined || WINDOW_NAMES.every((window) => limits[window] === key.limits?.[window]);
-  const differences: Difference[] = [];
-  // First, because nothing else of an expired key can be changed.
-  if (says.includes("expires") && key.expiresAtMs !== expiresAtMs)
-    differences.push({
-      text: `it expires ${timeOrNull(key.expiresAtMs) ?? "never"}, in the file ${end}`,
-      change: ["keys expire", key.id, end],
-    });
-  if (key.plan !== plan || !isLimited)
-    differences.push({
-      text: `its plan is ${planText(key.plan, key.limits)}, in the file ${planText(plan, limits)}`,
-      change: ["keys plan", key.id, plan, ...own],
-    });
-  for (const field of ["access", "ref", "note"] as const)
-    if (says.includes(field) && key[field] !== line[field])
-      differences.push({
-        text: `its ${field} is ${shown(key[field])}, in the file ${shown(line[field])}`,
-        change: [`keys ${field}`, key.id, line[field] ?? ""],
-      });
-  return differences;
-}
-
-function shown(text: string | null | undefined): string {
-  return text ? `"${printable(text)}"` : "empty";
+  if (key.revokedAtMs !== null)
+    return [{ text: "for good; its name is free for keys create, but a file makes no second key of a name" }];
+  const [is, wanted] = [saidOf(key), saidOf(line)];
+  return (Object.keys(is) as (keyof typeof is)[]).flatMap((column) => {
+    if (!line.says.includes(column) || is[column] === wanted[column]) return [];
+    const text = `${column} is "${printable(is[column])}", in the file "${printable(wanted[column])}"`;
+    const values = column === "plan" ? [line.plan, ...limitWords(line.limits)] : [wanted[column]];
+    return [{ text, words: [column.replace("expires", "expire"), key.id, ...values] }];
+  });
 }
 
 function* chunks<Item>(all: Item[], size: number): Generator<Item[]> {
