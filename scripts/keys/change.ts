@@ -1,6 +1,8 @@
 // How a command changes keys: the one with an ID, or those whose IDs are on standard input. It asks, makes each change, and prints what
 // became of each key. A key that can't be changed does not keep the others from it.
 
+import { text } from "node:stream/consumers";
+import { withoutSecrets } from "../../src/keys/secret.ts";
 import type { Operator, Outcome, Refused } from "../../src/operators/admin.ts";
 import { type ListedKey, listKeys } from "../../src/operators/records.ts";
 import { apiErrorOf, waitingForCalls } from "../cloudflare/account.ts";
@@ -19,14 +21,14 @@ import {
   withAdvice,
   withKeys,
 } from "./context.ts";
-import { readIds } from "./input.ts";
-import { STDIN } from "./options.ts";
+import { keyId, STDIN } from "./options.ts";
 import {
   counted,
   keyAndPlan,
   keyJson,
   keyOwner,
   keyOwners,
+  printable,
   SECRETS_HEADER,
   secretLine,
   someOf,
@@ -64,6 +66,24 @@ export async function changeKeys(io: Io, options: ChangeOptions, id: string, cha
   await waitingForCalls(() =>
     withKeys(io, options, (context) => changeSeveral(context, options, ids, change)),
   );
+}
+
+/** The IDs on standard input, one a line, each once. Throws UsageError if a line is something else, or if there is none. */
+async function readIds(io: Io): Promise<string[]> {
+  const lines = (await text(io.stdin)).split("\n").map((line) => line.trim());
+  const ids = lines.flatMap((line, index) => {
+    if (line === "") return [];
+    try {
+      return [keyId(line)];
+    } catch (error) {
+      const shown = printable(withoutSecrets(line), 40);
+      throw new UsageError(
+        `line ${index + 1} of standard input is no ID, and nothing was changed: ${shown}. ${messageOf(error)}`,
+      );
+    }
+  });
+  if (ids.length === 0) throw new UsageError("standard input has no IDs");
+  return [...new Set(ids)];
 }
 
 async function changeOne(context: Context, options: ChangeOptions, id: string, change: Change) {

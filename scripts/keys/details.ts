@@ -1,5 +1,6 @@
 // All that operators read about one key, for keys show and the dashboard.
 
+import { SHORT_WINDOWS, WINDOW_NAMES } from "../../src/keys/plans.ts";
 import { type LatestChange, latestChanges } from "../../src/operators/latest-changes.ts";
 import {
   BANS_COUNTED_DAYS,
@@ -10,10 +11,13 @@ import {
   listChanges,
 } from "../../src/operators/records.ts";
 import { type DayUsage, listDays, USAGE_KEPT_DAYS } from "../../src/operators/usage.ts";
-import { jsonOf } from "../lib/report.ts";
+import { petstoreLine } from "../lib/line.ts";
+import { jsonOf, tableOf, withSeparators } from "../lib/report.ts";
+import { factsText } from "../lib/table.ts";
 import { formatTime } from "../lib/time.ts";
+import { dayColumns } from "../usage/text.ts";
 import { type Context, findKey } from "./context.ts";
-import { keyJson, planText, printable, stateText, suspensionText } from "./text.ts";
+import { changeColumns, counted, keyJson, planText, printable, stateText, suspensionText } from "./text.ts";
 
 /** Days that are there at least. */
 export const SHOWN_DAYS = 7;
@@ -130,4 +134,38 @@ function banText({ bannedUntilMs, bans }: ListedKey, ban: LatestChange | undefin
   const now = bannedUntilMs === null ? "none in force" : `until ${formatTime(bannedUntilMs)}`;
   const last = ban === undefined ? "" : `; the last began ${formatTime(ban.atMs)}`;
   return `${now}${last}, ${bans} in the last ${BANS_COUNTED_DAYS} days`;
+}
+
+/** All that `show` prints of a key. */
+export function detailsText(details: KeyDetails, where: string[]): string {
+  const { key, changes, changeCount } = details;
+  const days = details.days.slice(-SHOWN_DAYS);
+  const earlier = details.days.slice(0, -SHOWN_DAYS).filter(isUsed).length;
+  const today = days.at(-1);
+  const { lastAdmittedMs, lastRefusedMs } = lastTimes(details.days);
+  const facts = keyFacts(details);
+  const last = (ms: number | null) =>
+    ms === null ? `none recorded in ${USAGE_KEPT_DAYS} days` : formatTime(ms);
+  facts.push(["Admitted", `${withSeparators(today?.admitted ?? 0)} today, last ${last(lastAdmittedMs)}`]);
+  const refused = WINDOW_NAMES.map((name) => `${withSeparators(today?.refusedBy[name] ?? 0)} by ${name}`);
+  facts.push(["Refused", `${refused.join(", ")} today; last ${last(lastRefusedMs)}`]);
+  for (const name of SHORT_WINDOWS) {
+    const most = Math.max(0, ...days.map(({ busiest }) => busiest[name] ?? 0));
+    const ofToday = withSeparators(today?.busiest[name] ?? 0);
+    const inAll = `${withSeparators(most)} requests in one ${name} of ${SHOWN_DAYS} days`;
+    facts.push(["Busiest", `${inAll}, ${ofToday} today`]);
+  }
+  const usage = petstoreLine("usage", key.id, "--days", `${USAGE_KEPT_DAYS}`, ...where);
+  const ofDays = earlier > 0 ? `\n${counted(earlier, "earlier day")} with requests: ${usage}` : "";
+  const log = petstoreLine("keys log", key.id, ...where);
+  const ofChanges =
+    changeCount > changes.length ? `the latest ${changes.length} of ${changeCount}: ${log}` : "all";
+  return `${key.id}  ${printable(key.name)}
+
+${factsText(facts)}
+
+${tableOf(dayColumns(days), days)}${ofDays}
+
+Changes (${ofChanges}):
+${changes.length === 0 ? "none" : tableOf(changeColumns(false), changes)}`;
 }

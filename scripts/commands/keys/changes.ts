@@ -2,20 +2,7 @@
 
 import { ACCESSES } from "../../../src/keys/key.ts";
 import { KEY_MS } from "../../../src/limits/index.ts";
-import {
-  changeAccess,
-  changePlan,
-  endGraces,
-  renameKey,
-  resumeKey,
-  revokeKey,
-  rotateKey,
-  setExpiry,
-  setNote,
-  setRef,
-  suspendKey,
-  unbanKey,
-} from "../../../src/operators/admin.ts";
+import * as admin from "../../../src/operators/admin.ts";
 import { asRecorded } from "../../../src/operators/names.ts";
 import { changeKeys } from "../../keys/change.ts";
 import { IN_FORCE, warnOfLimits, warnOfName } from "../../keys/context.ts";
@@ -50,7 +37,7 @@ export const rename = defineCommand({
       done: "Renamed",
       isForOperators: true,
       effect: (keys) => `This renames ${keys}.`,
-      make: (database, _, operator) => renameKey(database, id, name, operator),
+      make: (database, _, operator) => admin.renameKey(database, id, name, operator),
       explain: (context) => warnOfName(context, name, id),
     }),
 });
@@ -60,7 +47,7 @@ function customerCommand(
   name: "ref" | "note",
   { description, parse }: typeof REF | typeof NOTE,
   example: string,
-  set: typeof setRef,
+  set: typeof admin.setRef,
 ) {
   const value = { name, description: `${description}; "" removes it`, parse: orNone(parse) } as const;
   return defineCommand({
@@ -77,8 +64,8 @@ function customerCommand(
   });
 }
 
-export const ref = customerCommand("ref", REF, "cus_4711", setRef);
-export const note = customerCommand("note", NOTE, '"pays by invoice"', setNote);
+export const ref = customerCommand("ref", REF, "cus_4711", admin.setRef);
+export const note = customerCommand("note", NOTE, '"pays by invoice"', admin.setNote);
 
 const DATE = {
   name: "date",
@@ -96,7 +83,7 @@ export const expire = defineCommand({
       done: "Changed the expiry of",
       effect: (keys) =>
         `This sets the expiry of ${keys} to ${expiresAtMs === null ? "never" : formatTime(expiresAtMs)}.`,
-      make: (database, key, operator) => setExpiry(database, key.id, expiresAtMs, operator),
+      make: (database, key, operator) => admin.setExpiry(database, key.id, expiresAtMs, operator),
     }),
 });
 
@@ -115,7 +102,7 @@ export const plan = defineCommand({
     await changeKeys(io, options, id, {
       done: "Changed",
       effect: (keys) => `This changes the plan of ${keys} to ${plan}.`,
-      make: (database, key, operator) => changePlan(database, key.id, plan, limits, operator),
+      make: (database, key, operator) => admin.changePlan(database, key.id, plan, limits, operator),
     });
   },
 });
@@ -132,7 +119,7 @@ export const access = defineCommand({
     changeKeys(io, options, id, {
       done: "Changed the access of",
       effect: (keys) => `This changes the access of ${keys} to ${access}.`,
-      make: (database, key, operator) => changeAccess(database, key.id, access, operator),
+      make: (database, key, operator) => admin.changeAccess(database, key.id, access, operator),
       detail: access,
     }),
 });
@@ -152,7 +139,7 @@ export const endGrace = defineCommand({
         return `This ends the replaced keys of ${keys} for good, and none that is current.${until}`;
       },
       isFinal: ({ graceUntilMs }) => graceUntilMs !== null,
-      make: (database, key, operator) => endGraces(database, key.id, operator),
+      make: (database, key, operator) => admin.endGraces(database, key.id, operator),
     }),
 });
 
@@ -176,7 +163,7 @@ export const suspend = defineCommand({
       effect: (keys) => `This suspends ${keys}.`,
       make: (database, { id: each, suspensionReason }, operator) => {
         const reason = asRecorded(options.reason, suspensionReason);
-        return suspendKey(database, each, reason, options.replace === true, operator);
+        return admin.suspendKey(database, each, reason, options.replace === true, operator);
       },
       despite: (each) => ["keys suspend", each, "--reason", options.reason, "--replace"],
       detail: options.reason,
@@ -201,7 +188,7 @@ export const resume = defineCommand({
       effect: (keys) => `This ends the suspension of ${keys}.`,
       make: (database, { id: each, suspensionReason }, operator) => {
         const { reason = null } = options;
-        return resumeKey(database, each, reason && asRecorded(reason, suspensionReason), operator);
+        return admin.resumeKey(database, each, reason && asRecorded(reason, suspensionReason), operator);
       },
     }),
 });
@@ -216,7 +203,7 @@ export const revoke = defineCommand({
       done: "Revoked",
       effect: (keys) => `This ends ${keys} for good: it can't be undone.`,
       isFinal: ({ revokedAtMs }) => revokedAtMs === null,
-      make: (database, key, operator) => revokeKey(database, key.id, operator),
+      make: (database, key, operator) => admin.revokeKey(database, key.id, operator),
     }),
 });
 
@@ -229,7 +216,7 @@ export const unban = defineCommand({
     changeKeys(io, options, id, {
       done: "Lifted any ban of",
       effect: (keys) => `This lifts any ban of ${keys}.`,
-      make: (database, key, operator) => unbanKey(database, key.id, operator),
+      make: (database, key, operator) => admin.unbanKey(database, key.id, operator),
     }),
 });
 
@@ -271,7 +258,7 @@ export const rotate = defineCommand({
       make: (database, key, operator) => {
         // The grace ends when the question said, however long the answer took.
         const leftMs = isOne ? Math.max(0, graceEndMs - operator.nowMs) : graceMs;
-        return rotateKey(database, key.id, leftMs, operator);
+        return admin.rotateKey(database, key.id, leftMs, operator);
       },
       again: options.grace > 0 ? ["--grace", `${options.grace}`] : [],
     });

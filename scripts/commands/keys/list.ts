@@ -57,33 +57,28 @@ export default defineCommand({
       warnOfPlans(context, keys);
       const last = offset + keys.length;
       if (json) io.printJson(keys.map(keyJson));
+      else if (keys.length > 0) io.print(tableOf(KEY_COLUMNS, keys));
       const given = { search, plan, state, unused, sort, limit: options.limit };
       const words = Object.entries(given).flatMap(([name, value]) =>
         value ? [`--${name}`, ...(value === EVER ? [] : [`${value}`])] : [],
       );
       const pageLine = (number: number) =>
         petstoreLine("keys list", ...words, "--page", `${number}`, ...(json ? ["--json"] : []), ...where);
-      if (keys.length === 0 && offset > 0) {
-        const all = await listKeys(database, operator.nowMs, { ...query, offset: 0, limit: 1 });
-        const lastPage = Math.max(1, Math.ceil(all.total / limit));
-        return io.note(`There is no page ${page}; the last is page ${lastPage}: ${pageLine(lastPage)}`);
-      }
-      if (keys.length === 0 && (search || plan || state || unused))
-        return io.note(
+      if (keys.length > 0) {
+        const next = last < total ? ` Next: ${pageLine(page + 1)}` : "";
+        if (total > keys.length) io.report(`Keys ${offset + 1} to ${last} of ${total}.${next}`);
+      } else if (offset > 0) io.note(`There is no page ${page}.`);
+      else if (search || plan || state || unused)
+        io.note(
           `No key matches. ${petstoreLine("keys find", ...where)} reads a whole key, also a replaced one.`,
         );
-      if (keys.length === 0) {
+      else {
         const unfinished = await findUnfinished(database);
-        const next = petstoreLine("keys create --name NAME --plan free", ...where);
-        return io.note(
-          unfinished
-            ? `No keys yet. A restore is unfinished: finish it with ${finishLine(unfinished, where)}`
-            : `No keys yet. Next: ${next}`,
-        );
+        const next = unfinished
+          ? `A restore is unfinished: finish it with ${finishLine(unfinished, where)}`
+          : `Next: ${petstoreLine("keys create --name NAME --plan free", ...where)}`;
+        io.note(`No keys yet. ${next}`);
       }
-      if (!json) io.print(tableOf(KEY_COLUMNS, keys));
-      const next = last < total ? ` Next: ${pageLine(page + 1)}` : "";
-      if (total > keys.length) io.report(`Keys ${offset + 1} to ${last} of ${total}.${next}`);
     });
   },
 });
