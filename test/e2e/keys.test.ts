@@ -36,18 +36,17 @@ afterAll(remove);
 
 /** Runs `./petstore keys LINE`: where nobody can answer, or in a terminal where somebody types `stdin`. */
 async function run(line: string, stdin?: string, piped?: string) {
-  const { stderr, ...outcome } = await runPetstore(`keys ${line} --remote`, {
-    stdin,
-    ...(piped !== undefined && { piped }),
-  });
-  return { ...outcome, stderr: stderr.replace("Opening production's database of keys\n", "") };
+  return runPetstore(`keys ${line} --remote`, { stdin, ...(piped !== undefined && { piped }) });
 }
+
+/** What a line prints. */
+const printed = async (line: string) => (await run(line)).stdout;
 
 /** The same with `piped` on standard input. */
 const runPiped = (line: string, piped: string) => run(line, undefined, piped);
 
 async function json(line: string) {
-  return JSON.parse((await run(`${line} --json`)).stdout);
+  return JSON.parse(await printed(`${line} --json`));
 }
 
 /** Creates a key without the command. With a negative lifetime it has expired. */
@@ -92,7 +91,7 @@ async function writeBans(id: string, count: number): Promise<void> {
 
 /** The row of a key in the table of `list`. */
 async function rowOf(id: string): Promise<string | undefined> {
-  return (await run(`list --search ${id}`)).stdout.split("\n").find((line) => line.startsWith(id));
+  return (await printed(`list --search ${id}`)).split("\n").find((line) => line.startsWith(id));
 }
 
 /** The recorded changes of a key, as `CHANGE: FROM → TO (BY)`, the first one first. */
@@ -122,28 +121,7 @@ describe("on a local database", () => {
       expect([exitCode, stderr]).toEqual([1, problem]);
     }
     expect(existsSync(`${state}-missing`) || existsSync(join(dirname(state), "v3"))).toBe(false);
-    const { stderr } = await runPetstore(["keys", "list", "--persist-to", `${state} two`]);
-    expect(stderr).toContain(`./petstore migrate --persist-to '${state} two'\n`);
   });
-});
-
-it("an empty list says what to do, on the same databases", async () => {
-  const { state, remove } = await emptyState();
-  onTestFinished(remove);
-  const where = ["--persist-to", state];
-  await runPetstore(["migrate", ...where]);
-  for (const [words, note] of [
-    [[], `No keys yet. Next: ./petstore keys create --name NAME --plan free ${where.join(" ")}`],
-    [
-      ["--search", "x"],
-      `No key matches. ./petstore keys find ${where.join(" ")} reads a whole key, also a replaced one.`,
-    ],
-  ] as const)
-    expect(await runPetstore(["keys", "list", ...words, ...where])).toMatchObject({
-      exitCode: 0,
-      stdout: "",
-      stderr: `${note}\n`,
-    });
 });
 
 describe("./petstore keys create", () => {
@@ -183,11 +161,6 @@ describe("./petstore keys create", () => {
     );
   });
 
-  it("takes never as the end of a key", async () => {
-    const { stdout } = await run("create --name endless --plan free --expires never --json");
-    expect(JSON.parse(stdout)).toMatchObject({ name: "endless", expiresAt: null });
-  });
-
   it("warns of limits that make no sense, and of a name that exists", async () => {
     const { id } = await newKey("Twin&Sons");
     const { exitCode, stderr } = await run(
@@ -200,7 +173,6 @@ describe("./petstore keys create", () => {
     expect((await run("create --name TWIN&SONS --plan free")).stderr).toMatch(
       new RegExp(`warning: another key has this name: ${id} .*: revoked\n`),
     );
-    expect((await run("create --name Twin --plan free")).stderr).not.toContain("warning");
   });
 });
 
@@ -208,14 +180,13 @@ it("a key on a plan that this version does not know is named, beside the others,
   const { id } = await newKey("later");
   const { id: other } = await newKey("later too");
   await database.prepare("UPDATE keys SET plan = 'of-later' WHERE id = ?1").bind(id).run();
-  const listed = await run("list --search later");
-  expect(listed.stdout).toMatch(new RegExp(`\n${id}  later +of-later without limits `));
-  expect(listed.stdout).toContain(`${other}  later too`);
-  const warning = `warning: the key ${id} has no limits: its plan, of-later, is unknown to this version. Its requests get a 503: deploy a version that has some, or change it: ./petstore keys plan ${id} PLAN --remote\n`;
-  expect(listed.stderr).toContain(warning);
-  const shown = await run(`show ${id} --json`);
-  expect(shown.stderr).toContain(warning);
-  expect(JSON.parse(shown.stdout)).toMatchObject({ plan: "of-later", perMinute: null, perDay: null });
+  const { stdout, stderr } = await run("list --search later");
+  expect(stdout).toMatch(new RegExp(`\n${id}  later +of-later without limits `));
+  expect(stdout).toContain(`${other}  later too`);
+  expect(stderr).toMatch(
+    new RegExp(`^warning: the key ${id} has no limits: .*: \\./petstore keys plan ${id} PLAN --remote\n$`),
+  );
+  expect(await json(`show ${id}`)).toMatchObject({ plan: "of-later", perMinute: null, perDay: null });
   expect(await json(`plan ${id} pro`)).toMatchObject({ plan: "pro", perMinute: 300 });
 });
 
@@ -242,7 +213,7 @@ describe("./petstore keys list", () => {
     const suspended = await create("suspended");
     await run(`rotate ${suspended} --grace 3600 --yes`);
     await run(`suspend ${suspended} --reason test`);
-    await run("create --name ~日本語 --plan pro");
+    await run("create --name ~日本語 --plan pro --expires never");
     last = await newKey("~last");
   });
 
@@ -296,9 +267,9 @@ describe("./petstore keys list", () => {
     const { id, lastFour } = await newKey("~rotated");
     await run(`rotate ${id} --yes`);
     await run(`rotate ${id} --yes`);
-    expect(await found(`--search ${lastFour}`)).toContain("rotated");
-    const { stdout } = await run(`list --search ${lastFour}`);
-    expect(stdout).toMatch(new RegExp(`${id} .* \\w{4} \\(${lastFour} was replaced\\) `));
+    expect(await printed(`list --search ${lastFour}`)).toMatch(
+      new RegExp(`${id} .* \\w{4} \\(${lastFour} was replaced\\) `),
+    );
     expect(await rowOf(id)).not.toContain("was replaced");
     await run(`rename ${id} other`);
     for (const query of [last.id.slice(6, 14), last.lastFour, "~LAST"])
@@ -310,19 +281,19 @@ describe("./petstore keys list", () => {
     const words = ["keys", "create", "--name", "~with a ref", "--plan", "free", ...customer, "--remote"];
     const { stderr } = await runPetstore(words);
     const [id = ""] = stderr.match(/key_\w{12}/) ?? [];
-    const { stdout } = await run("list --search rEX-47");
-    expect(stdout).toMatch(new RegExp(`^ID +NAME +REF +PLAN .*\\n${id} +~with a ref +CRM:Rex-4711 +free `));
-    expect((await run(`list --search ${last.id}`)).stdout).toMatch(/^ID +NAME +PLAN /);
+    expect(await printed("list --search rEX-47")).toMatch(
+      new RegExp(`^ID +NAME +REF +PLAN .*\\n${id} +~with a ref +CRM:Rex-4711 +free `),
+    );
+    expect(await printed(`list --search ${last.id}`)).toMatch(/^ID +NAME +PLAN /);
     const note = "pays late\u0301, by invoice";
     expect(await json(`list --search ${id}`)).toMatchObject([{ ref: "CRM:Rex-4711", note }]);
-    const shown = (await run(`show ${id}`)).stdout;
-    expect(shown).toMatch(/\nRef +CRM:Rex-4711\nNote +pays late\u0301, by invoice\n/);
+    expect(await printed(`show ${id}`)).toMatch(/\nRef +CRM:Rex-4711\nNote +pays late\u0301, by invoice\n/);
     expect(await changesOf(id)).toEqual([
       `created: null → free, ref CRM:Rex-4711, note ${note} (${userInfo().username})`,
     ]);
   });
 
-  it("shows pages of the table, and keeps wide names in their column", async () => {
+  it("shows pages of the table", async () => {
     const page = (number: number) => run(`list --search ~ --sort name --limit 9 --page ${number}`);
     const { stdout, stderr } = await page(1);
     expect(stdout).toMatch(
@@ -331,31 +302,22 @@ describe("./petstore keys list", () => {
     const line = "./petstore keys list --search '~' --sort name --limit 9 --page 2 --remote";
     expect(stderr).toBe(`Keys 1 to 9 of 11. Next: ${line}\n`);
     const second = await page(2);
-    // Each of the three characters takes two columns.
-    expect(second.stdout).toMatch(
-      /^ID {16}NAME {7}PLAN .*\nkey_\w{12} {2}~unbanned .*\nkey_\w{12} {2}~日本語 {4}pro /,
-    );
+    expect(second.stdout).toMatch(/^ID .*\nkey_\w{12} {2}~unbanned .*\nkey_\w{12} {2}~日本語 {4}pro /);
     expect(second.stderr).toBe("Keys 10 to 11 of 11.\n");
-    expect(await page(3)).toMatchObject({
-      exitCode: 0,
-      stdout: "",
-      stderr: `There is no page 3; the last is page 2: ${line}\n`,
-    });
+    expect(await page(3)).toMatchObject({ exitCode: 0, stdout: "", stderr: "There is no page 3.\n" });
   });
 });
 
 it("./petstore keys revoke ends a key for good, after saying whose it is", async () => {
   const { id, lastFour } = await newKey();
-  const refused = await run(`revoke ${id}`);
-  expect([refused.exitCode, refused.stdout]).toEqual([2, ""]);
-  expect(refused.stderr).toContain("add --yes");
+  expect(await run(`revoke ${id}`)).toMatchObject({ exitCode: 2, stdout: "" });
   for (const answer of ["n\n", ""]) expect((await run(`revoke ${id}`, answer)).exitCode).toBe(1);
   expect(await rowOf(id)).toMatch(/ active$/);
-
   const { exitCode, stdout, stderr } = await run(`revoke ${id}`, "y\n");
   expect([exitCode, stdout]).toEqual([0, `Revoked ${id} ("Ann's shop"): revoked.\n`]);
-  const owner = `${id} \\("Ann's shop", ending in ${lastFour}, created \\d{4}-\\d\\d-\\d\\d\\)`;
-  expect(stderr).toMatch(new RegExp(`This ends ${owner} for good`));
+  expect(stderr).toMatch(
+    new RegExp(`This ends ${id} \\("Ann's shop", ending in ${lastFour}, .*\\) for good`),
+  );
   expect(await rowOf(id)).toMatch(/ revoked$/);
 });
 
@@ -368,7 +330,6 @@ it("./petstore keys rotate prints a new key for the same id, and when the old on
     /This replaces the current key of .*, which stops working everywhere at \d{4}-\S+Z\.\n/,
   );
   expect(stderr).toMatch(/Rotated key_\w{12} \("Ann's shop"\): active, expiring, in-grace, free plan/);
-  expect(await json(`show ${id}`)).toMatchObject({ lastFour: second.slice(-4) });
   const now = await run(`rotate ${id}`);
   expect(now.stderr).toMatch(
     / within 30 seconds\. So do the keys that it has replaced, which would work until \d{4}-\S+Z\.\n/,
@@ -422,7 +383,7 @@ it("every change is recorded, with the values before and after, and who made it"
   // Each kind of change has a command.
   const kinds = [...Object.keys(KEY_CHANGES), BANNED, "created"];
   expect(new Set(changes.map((change) => change.split(":")[0]))).toEqual(new Set(kinds));
-  expect((await run("log")).stdout).toMatch(new RegExp(`${id} +Ann&Jo +rotated +${lastFour} +\\w{4} +Jo\n`));
+  expect(await printed("log")).toMatch(new RegExp(`${id} +Ann&Jo +rotated +${lastFour} +\\w{4} +Jo\n`));
 });
 
 it("a command that changes nothing says so, records nothing, and is no failure, also for several keys", async () => {
@@ -438,13 +399,8 @@ it("a command that changes nothing says so, records nothing, and is no failure, 
       expect.stringMatching(`^Not changed: ${id} \\("same"\\): ${state}`),
       "",
     ]);
-    expect(await json(line.replace("ID", id))).toMatchObject({ id, isChanged: false });
-    if (!line.startsWith("rename")) {
-      const several = await runPiped(`${line.replace("ID", "-")} --yes`, id);
-      expect([several.exitCode, several.stdout]).toEqual([0, stdout]);
-      expect(several.stderr).toMatch(/\nChanged 0 of 1 key\. Unchanged: 1\.\n$/);
-    }
     expect(await changesOf(id)).toEqual(before);
+    return stdout;
   };
   for (const line of [
     ...["rename ID same", "ref ID C-2", "note ID ", `${enterprise} 50`],
@@ -459,23 +415,26 @@ it("a command that changes nothing says so, records nothing, and is no failure, 
     await attempt(`suspend ID --reason LEAKED${options}`, "suspended, ent");
   await run(`rotate ${id} --grace 60 --yes`);
   await run(`revoke ${id} --yes`);
-  await attempt("revoke ID", "revoked.");
+  const stdout = await attempt("revoke ID", "revoked.");
   await attempt("end-grace ID", "revoked.");
+  expect(await json(`revoke ${id}`)).toMatchObject({ id, isChanged: false });
+  expect(await runPiped("revoke - --yes", id)).toMatchObject({
+    exitCode: 0,
+    stdout,
+    stderr: expect.stringMatching(/\nChanged 0 of 1 key\. Unchanged: 1\.\n$/),
+  });
 });
 
-it("./petstore keys show shows all about a key", async () => {
+it("./petstore keys show shows all about a key, and no characters that could deceive the reader of a terminal", async () => {
   const { id } = await newKey();
   await run(`rotate ${id} --grace 60 --yes`);
   await renameKey(database, id, "Ann\u202e\nshop", { by: "a test", nowMs: Date.now() });
-  const { stdout } = await run(`show ${id}`);
-  // Characters that could deceive the reader of a terminal.
+  const stdout = await printed(`show ${id}`);
   expect(stdout).toMatch(new RegExp(`^${id} {2}Ann\\?\\?shop\n`));
-  expect(stdout).toMatch(/\nState +active, in-grace\n/);
   expect(stdout).toMatch(/\nOld keys +that ending in \w{4} works until \d{4}-\S+Z\n/);
   expect(stdout).toMatch(/ +renamed +Ann's shop +Ann\?\?shop +a test\n/);
-  const details = await json(`show ${id}`);
-  expect(details).toMatchObject({ id, state: "active" });
-  expect(details).toMatchObject({ graces: [{ until: TIME }], changes: { length: 3 } });
+  const details = { id, state: "active", graces: [{ until: TIME }], changes: { length: 3 } };
+  expect(await json(`show ${id}`)).toMatchObject(details);
 });
 
 it("./petstore keys log is complete, also with --json, and show says which changes it leaves out", async () => {
@@ -492,8 +451,6 @@ it("./petstore keys log is complete, also with --json, and show says which chang
   ]);
   const table = await run(`log ${id}`);
   expect([table.stderr, table.stdout.match(/x{100}/g)?.length]).toEqual(["", 2_100]);
-  expect((await run("log")).stdout.match(/x{100}/g)).toHaveLength(2_100);
-
   for (const [filter, ...expected] of [
     ["--kind revoked", "7"],
     ["--by JU\u0308RGEN", "5"],
@@ -509,13 +466,8 @@ it("./petstore keys log is complete, also with --json, and show says which chang
     3,
     "These are the latest 3 of 2101 changes.\n",
   ]);
-  expect(await run("log --by nobody")).toMatchObject({
-    exitCode: 0,
-    stderr: "No such changes are recorded.\n",
-  });
-  const shown = (await run(`show ${id}`)).stdout;
+  const shown = await printed(`show ${id}`);
   expect(shown).toContain(`\nChanges (the latest 20 of 2101: ./petstore keys log ${id} --remote):\n`);
-  expect(shown.match(/x{100}/g)).toHaveLength(20);
   expect(await json(`show ${id}`)).toMatchObject({ changes: { length: 2_101 } });
 });
 
@@ -551,17 +503,6 @@ it("changes of a key that is unknown, revoked or expired are refused; an expired
 });
 
 describe("./petstore keys suspend and resume", () => {
-  it("suspend refuses a key until resume, without a question, and says what was suspended", async () => {
-    const { id } = await newKey();
-    const suspend = ["suspend", id, "--reason", "leaked in a repository", "--remote"];
-    const { exitCode, stdout } = await runPetstore(["keys", ...suspend]);
-    const plan = "free plan, 60 requests per minute, 1000 per day, never expires";
-    expect([exitCode, stdout]).toEqual([0, `Suspended ${id} ("Ann's shop"): suspended, ${plan}.\n`]);
-    expect(await json(`list --search ${id}`)).toMatchObject([{ state: "suspended", suspendedAt: TIME }]);
-    expect((await run(`resume ${id}`)).stdout).toBe(`Resumed ${id} ("Ann's shop"): active, ${plan}.\n`);
-    expect(await changesOf(id)).toHaveLength(3);
-  });
-
   it("suspend leaves a key that is suspended for another reason, and prints the command that replaces the reason", async () => {
     const { id } = await newKey();
     await run(`suspend ${id} --reason unpaid`);
@@ -603,59 +544,37 @@ describe("./petstore keys suspend and resume", () => {
     expect(await changesOf(leaked ?? "")).toHaveLength(3);
   });
 
-  it("a suspended key can be changed, and stays suspended; one that has expired is shown as both", async () => {
+  it("suspend refuses a key until resume, also one that is changed, or that expires meanwhile", async () => {
     const { id } = await newKey("suspended");
     await run(`suspend ${id} --reason test`);
-    for (const line of [
-      "rename ID other",
-      "plan ID pro",
-      "unban ID",
-      "end-grace ID --yes",
-      "expire ID 2099-01-31",
-    ])
-      expect((await run(line.replace("ID", id))).stdout).toContain(`${id} (`);
-    expect((await run(`rotate ${id} --yes`)).stderr).toContain(
-      `Rotated ${id} ("other"): suspended, pro plan`,
-    );
-    expect(await rowOf(id)).toMatch(/ suspended$/);
-    expect((await run(`revoke ${id} --yes`)).exitCode).toBe(0);
-    expect(await rowOf(id)).toMatch(/ revoked$/);
-
+    for (const line of ["rename ID other", "plan ID pro", "unban ID", "expire ID 2099-01-31"])
+      expect(await printed(line.replace("ID", id))).toMatch(new RegExp(` ${id} .*: suspended, `));
+    const { stderr } = await run(`rotate ${id} --yes`);
+    expect(stderr).toContain(`Rotated ${id} ("other"): suspended, pro plan`);
     const { id: expired } = await newKey("expired", -1);
-    await run(`suspend ${expired} --reason test`);
-    expect(await json(`show ${expired}`)).toMatchObject({
-      state: "suspended",
-      states: ["suspended", "expired"],
-    });
+    const states = ["suspended", "expired"];
+    expect(await json(`suspend ${expired} --reason test`)).toMatchObject({ state: "suspended", states });
     // Resumed, it still is expired.
-    expect((await run(`resume ${expired}`)).stdout).toMatch(
-      /: expired, free plan, .*, expired \d{4}-\S+Z\.\n/,
-    );
+    expect(await printed(`resume ${expired}`)).toMatch(/: expired, free plan, .*, expired \d{4}-\S+Z\.\n/);
   });
 });
 
 it("a read-only key is shown as one, from its creation until it may write", async () => {
   const { stdout: secret, stderr } = await run("create --name reader --plan free --read-only");
-  const plan = "free plan, 60 requests per minute, 1000 per day, never expires.\n";
-  const [, id = ""] = stderr.match(/\nCreated (key_\w{12}) /) ?? [];
-  expect(stderr).toContain(`\nCreated ${id} ("reader"): active, read-only, ${plan}`);
+  const [, id = ""] = stderr.match(/\nCreated (key_\w{12}) \("reader"\): active, read-only, free plan/) ?? [];
   expect(await rowOf(id)).toMatch(/ active, read-only$/);
-  expect((await run(`show ${id}`)).stdout).toMatch(/\nState +active, read-only\n(.*\n)*Access +read only\n/);
+  expect(await printed(`show ${id}`)).toMatch(/\nState +active, read-only\n(.*\n)*Access +read only\n/);
   expect((await runPiped("find", secret)).stdout).toMatch(/: active, read-only\n/);
-  expect(await json(`show ${id}`)).toMatchObject({ access: "read", state: "active" });
-  const { exitCode, stdout, stderr: notes } = await run(`access ${id} write`);
-  expect([exitCode, stdout]).toEqual([0, `Changed the access of ${id} ("reader"): active, ${plan}`]);
-  expect(notes).toBe("This takes effect everywhere within 30 seconds.\n");
-  expect((await run(`show ${id}`)).stdout).toMatch(/\nState +active\n(.*\n)*Access +read and write\n/);
-  const by = userInfo().username;
-  expect(await changesOf(id)).toEqual([
-    `created: null → free, read-only (${by})`,
-    `access: read → write (${by})`,
-  ]);
+  expect(await run(`access ${id} write`)).toMatchObject({
+    exitCode: 0,
+    stdout: expect.stringContaining(`Changed the access of ${id} ("reader"): active, free plan`),
+    stderr: "This takes effect everywhere within 30 seconds.\n",
+  });
+  expect((await changesOf(id))[0]).toMatch(/^created: null → free, read-only /);
   // An expired key is no read-only one until it works again.
   const { id: expired } = await newKey("expired", -1);
   expect(await json(`access ${expired} read`)).toMatchObject({ access: "read", states: ["expired"] });
-  expect((await run(`expire ${expired} never`)).stdout).toContain(": active, read-only, ");
+  expect(await printed(`expire ${expired} never`)).toContain(": active, read-only, ");
 });
 
 it("./petstore keys end-grace ends the replaced keys after a question, and says until when they would have worked", async () => {
@@ -693,28 +612,22 @@ describe("./petstore keys find", () => {
       /: active, in-grace\nThe key ending in \w{4} was replaced by a rotation. It works; it ends at \d{4}-\S+Z.\n$/,
     );
     expect(replaced.stderr).toBe(`If it leaked: ./petstore keys end-grace ${id} --remote\n`);
-    await run(`suspend ${id} --reason test`);
-    expect((await find(secret)).stdout).toMatch(
-      /It does not work while the key is suspended; it ends at \d{4}-\S+Z.\n$/,
-    );
-    await run(`resume ${id}`);
-    await run(`end-grace ${id} --yes`);
-    expect((await find(secret)).stdout).toMatch(/It does not work: it ended at \d{4}-\S+Z.\n$/);
-    // A resumption would not help.
-    await run(`suspend ${id} --reason test`);
-    expect((await find(secret)).stdout).toMatch(/It does not work: it ended at \d{4}-\S+Z.\n$/);
-    await run(`revoke ${id} --yes`);
-    expect(await find(secret)).toMatchObject({
-      stdout: expect.stringMatching(/It does not work: the key is revoked.\n$/),
-      stderr: "",
-    });
+    for (const [line, verdict] of [
+      ["suspend ID --reason test", "while the key is suspended; it ends at \\S+Z"],
+      // From here on, a resumption would not help.
+      ["end-grace ID --yes", ": it ended at \\S+Z"],
+      ["revoke ID --yes", ": the key is revoked"],
+    ] as const) {
+      await run(line.replace("ID", id));
+      const found = await find(secret);
+      expect(found.stdout).toMatch(new RegExp(`It does not work ?${verdict}\\.\n$`));
+      expect(found.stderr).toBe("");
+    }
     const banned = await newKey("banned");
     await writeBans(banned.id, 1);
     expect((await find(banned.secret)).stdout).toMatch(/ It works after the ban; it never expires\.\n$/);
     const { secret: expired } = await newKey("expired", -1);
-    expect((await find(expired)).stdout).toMatch(
-      / is the current one. It does not work: it ended at \d{4}-\S+Z.\n$/,
-    );
+    expect((await find(expired)).stdout).toMatch(/current one. It does not work: it ended at \d{4}-\S+Z.\n$/);
   });
 
   it.skipIf(!hasTerminals)("a terminal does not show the key, however soon it is typed", async () => {
@@ -728,21 +641,10 @@ describe("./petstore keys find", () => {
   it("prints exactly one JSON value with --json", async () => {
     const { id, secret, expiresAtMs } = await newKey("Ann's shop", DAY_MS);
     await run(`rotate ${id} --grace 2592000 --yes`);
-    const { stdout, stderr } = await runPiped("find --json", secret);
     // The grace ends with the key.
     const endsAt = new Date(expiresAtMs ?? 0).toISOString().replace(/\.\d+Z/, "Z");
-    expect(JSON.parse(stdout)).toMatchObject({
-      id,
-      state: "active",
-      isCurrent: false,
-      works: true,
-      problem: null,
-      endsAt,
-    });
-    expect(stderr).toBe("");
-    await run(`revoke ${id} --yes`);
-    const revoked = JSON.parse((await runPiped("find --json", secret)).stdout);
-    expect(revoked).toMatchObject({ state: "revoked", works: false, problem: "revoked" });
+    const verdict = { id, state: "active", isCurrent: false, works: true, problem: null, endsAt };
+    expect(JSON.parse((await runPiped("find --json", secret)).stdout)).toMatchObject(verdict);
   });
 
   it("exits with 1 for an unknown key or a part of one, and with 2 for a text that is none, and prints neither", async () => {
@@ -753,8 +655,7 @@ describe("./petstore keys find", () => {
       [newSecret(id), 1, `unknown: ${id} ("Ann's shop", `],
       [secret.slice(0, -1), 1, mistyped],
       [secret.slice(0, 16), 1, mistyped],
-      [`${secret.slice(0, -1)}-`, 1, "this is not a whole API key, or it is mistyped"],
-      [`${secret}x`, 1, "this is not a whole API key, or it is mistyped"],
+      [`${secret}x`, 1, mistyped],
       [`x${secret}`, 2, "this is not an API key"],
       [secret.slice(0, 12), 2, "this is not an API key, which is pet_ and 50 letters and digits"],
       [
@@ -844,15 +745,8 @@ describe("IDs on standard input", () => {
     for (const id of ids) expect(await changesOf(id)).toHaveLength(1);
   });
 
-  it.each([
-    ["suspend - --reason test", { state: "suspended" }],
-    ["expire - 2099-01-31", { expiresAt: "2099-01-31T00:00:00Z" }],
-    ["plan - pro", { plan: "pro" }],
-    ["access - read", { access: "read", states: ["active", "read-only"] }],
-    ["unban -", { state: "active" }],
-    ["end-grace -", { graceUntil: null }],
-    ["revoke -", { state: "revoked" }],
-  ])("%s prints exactly one JSON array with --json", async (line, change) => {
+  it("one JSON array is printed with --json", async () => {
+    const [line, change] = ["plan - pro", { plan: "pro", isChanged: true }];
     const ids = await newIds("a", "b");
     const piped = `${ids[0]}\nkey_000000000000\n${ids[1]}`;
     const { exitCode, stdout } = await runPiped(`${line} --yes --json`, piped);
@@ -1021,8 +915,6 @@ describe("while Cloudflare's API takes no calls", () => {
 
   it.each([
     [200, '{"success":tr'],
-    [200, "null"],
-    [429, '{"success":false,"errors":[{"code":7429,'],
     [429, '{"success":false,"errors":[{"code":7429,"message":"too much load"}]}'],
   ] as const)(
     "after a response with the status %i and the body %s, a change may have been made",
@@ -1072,7 +964,7 @@ describe("two operators at once", () => {
     return asked;
   }
 
-  it.each(["revoke ID", "rotate ID", "rotate ID --grace 60", "end-grace ID"])(
+  it.each(["revoke ID", "rotate ID --grace 60", "end-grace ID"])(
     "%s changes nothing if the key that it has asked about was rotated, and says by whom",
     async (line) => {
       const { id } = await newKey();
