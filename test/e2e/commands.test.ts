@@ -84,37 +84,26 @@ it.each([
   ["setup --location moon", "Allowed choices are weur, eeur"],
   ["deploy --url localhost:8787", "It must be the URL of a service"],
   ["preview Feature_1", PREVIEW],
-  ["preview pr-1- --delete --yes", PREVIEW],
   ["preview pr-1 --json --delete", "'--json' cannot be used with option '--delete'"],
   ["preview pr-1 --delete --dry-run", "'--delete' cannot be used with option '--dry-run'"],
-  ["smoke https://petstore.example/shop", "It must be the URL of a service"],
   ["smoke http://localhost:9 --key pet_x", "unknown option '--key'"],
   ["usage --days 401", "It must be an integer from 1 to 400"],
-  ["usage --days 0x1", "It must be an integer from 1 to 400"],
   ["usage --sort busiest", "Allowed choices are admitted, refused, share"],
-  ["usage key_1", "It must be a public ID"],
   ["status --backup-age 0", "It must be an integer from 1 to 87600"],
-  ["status --url localhost:8787", "It must be the URL of a service"],
   ["restore --remote --yes", "add --timestamp TIME or --bookmark B"],
   ["restore --bookmark 0 --timestamp 2026-11-19", "cannot be used with"],
   ["restore --timestamp yesterday", PAST],
   ["restore --timestamp 2999-01-01", PAST],
   ["restore --bookmark 0 --yes", "Time Travel is for deployed databases"],
-  ["restore --bookmark 0 --dry-run --yes", "'--yes' cannot be used with"],
   ["restore --resume --dry-run", "'--resume' cannot be used"],
   ["restore --from --yes", "It must name a file"],
-  ["keys create --from --remote", "It must name a file"],
-  ["restore --from x --resume", "cannot be used with"],
   ["restore --only pets --remote", "--only needs --from FILE"],
   ["backup scripts", `${resolve("scripts")} is a folder: name a new file in it`],
-  ["backup none/x", `there is no ${resolve("none")}`],
   ["backup petstore/x", `a part of the path ${resolve("petstore/x")} is a file, not a folder`],
   ["backup", "name a new FILE, or a folder with --dir"],
-  ["backup x --dir scripts", "name a new FILE, or a folder with --dir"],
   ["backup x --keep 5", "--keep needs --dir DIR"],
   ["backup --dir scripts --keep 0", "It must be an integer from 1 to 100000"],
   ["backup --dir none", `there is no ${resolve("none")}`],
-  ["backup --dir petstore", `a part of the path ${resolve("petstore")}`],
   ["keys list all", "Expected 0 arguments but got 1: all; see ./petstore keys list --help"],
   [
     "keys list --state gone",
@@ -123,21 +112,14 @@ it.each([
   ["keys list --search --json", "It looks like an option"],
   [`keys list --search ${SECRET}`, "keys find reads one from standard input"],
   ["keys list --persist-to x --remote", "cannot be used with option"],
-  ["keys list --persist-to x --preview staging", "cannot be used with option"],
   ["keys list --persist-to=", "It must name a folder"],
   ["keys list --persist-to petstore --quiet", `a part of the path ${resolve("petstore")} is a file`],
-  ["migrate --persist-to petstore --quiet", `a part of the path ${resolve("petstore")} is a file`],
-  ["keys create --plan free", "add --name NAME and --plan PLAN, or --from FILE"],
   ["keys create --name x", "add --name NAME and --plan PLAN, or --from FILE"],
   ["keys create --from x --plan free", "'--from <file>' cannot be used with option '--plan <plan>'"],
-  ["keys create --from x --ref 1", "'--from <file>' cannot be used with option '--ref <ref>'"],
-  ["keys create --from x --read-only", "'--from <file>' cannot be used with option '--read-only'"],
   ["keys create --from none.csv", `there is no ${resolve("none.csv")}`],
-  ["keys create --name= --plan free", "It must be 1 to 255 characters"],
   [`keys create --name ${"x".repeat(256)} --plan free`, "It must be 1 to 255 characters"],
   ["keys create --name --plan free", "It looks like an option"],
   [`${CREATE} enterprise --per-day 5`, "enterprise needs --per-minute and --per-day"],
-  [`${CREATE} enterprise --per-minute 0 --per-day 5`, LIMIT],
   [`${CREATE} enterprise --per-minute 5 --per-day 1000000001`, LIMIT],
   [`${CREATE} free --expires 2020-01-01`, "It must be in the future"],
   [`${CREATE} free --expires 2027-02-31`, DATE],
@@ -150,29 +132,19 @@ it.each([
   [`keys ref ${ID} =A1`, "It must be 1 to 64 visible ASCII characters, the first a letter or a digit"],
   [`keys ref ${ID} ${"x".repeat(65)}`, "It must be 1 to 64 visible ASCII characters"],
   [`keys ref ${ID} 4.71235E+15`, "It looks like a number that a spreadsheet has rounded"],
-  [`keys ref ${ID} J\u00fcrgen`, "It must be 1 to 64 visible ASCII characters"],
-  [`${CREATE} free --ref ${SECRET}`, "It must not contain an API key"],
   [`keys note ${ID} ${"x".repeat(201)}`, "It must be 1 to 200 characters"],
-  [`keys note ${ID} =A1`, "It looks like a formula"],
-  [`${CREATE} free --note a\u202eb`, "It must have printable characters only, and has U+202E"],
   [`${CREATE} enterprise --per-minute 010 --per-day 50`, LIMIT],
-  [`${CREATE} free --by=`, "It must be 1 to 255 characters"],
   [`${CREATE} free --by ${SECRET}`, "It must not contain an API key"],
   [`keys revoke ${SECRET}`, "'pet_…' is invalid"],
-  [`keys rename ${ID} ${SECRET}`, "It must not contain an API key"],
   [`keys expire ${ID} nevr`, "2027-01-31T12:00:00Z, or never"],
-  ["keys revoke demo", "It must be a public ID such as key_0123456789Ab, as keys list shows it"],
   ["keys revoke key_'OR'1'='1'--", "It must be a public ID"],
   [`keys rotate ${ID} --grace 2592001`, "It must be an integer from 0 to 2592000"],
   [`keys suspend ${ID}`, "required option '--reason' not specified"],
   [`keys suspend ${ID} --reason --yes`, "It looks like an option"],
-  [`keys suspend ${ID} --reason a\u202eb`, "It must have printable characters only"],
   ["keys log --since 2026-11-02 --until 2026-11-02", "--since must be before --until"],
   ["keys show -", "It must be a public ID"],
-  ["keys rename - x", "It must be a public ID"],
   ["keys revoke -", "standard input has no IDs"],
   [`keys plan ${ID} toString`, `Allowed choices are ${PLANS.join(", ")}`],
-  [`keys access ${ID} none`, "Allowed choices are read, write"],
   [`keys plan ${ID} pro --per-day 5`, "are for enterprise only: pro has fixed limits"],
 ])("./petstore %s is refused with exit code 2 and one line: %s", async (line, problem) => {
   const { exitCode, stdout, stderr } = await runPetstore(line);
@@ -201,12 +173,9 @@ it("a command that gets an API key in an argument does nothing, doesn't repeat i
     ),
   );
   for (const line of [
-    `smoke http://localhost:9 --key ${secret}`,
     `smoke http://localhost:9/?key=${secret}&more`,
     `keys revoke ${secret}`,
-    `keys list --search=${secret}`,
     `keys list --search x${secret}y`,
-    `${secret}`,
     `keys --help ${secret}`,
   ]) {
     const outcome = await runPetstore(line);
@@ -217,14 +186,9 @@ it("a command that gets an API key in an argument does nothing, doesn't repeat i
 });
 
 it("a key in the arguments of npm is also in npm's log: the message says where", async () => {
-  const secret = newSecret(newKeyId());
-  for (const [env, folder] of [
-    [{ npm_config_cache: "/home/jo/.npm" }, "/home/jo/.npm/_logs"],
-    [{ npm_config_cache: "/home/jo/.npm", npm_config_logs_dir: "/logs" }, "/logs"],
-  ] as const) {
-    const { stderr } = await runPetstore(secret, { env: { npm_lifecycle_event: "start", ...env } });
-    expect(stderr).toContain(`in your shell's history and in npm's log in ${folder} now. `);
-  }
+  const env = { npm_lifecycle_event: "start", npm_config_cache: "/home/jo/.npm" };
+  const { stderr } = await runPetstore(newSecret(newKeyId()), { env });
+  expect(stderr).toContain("in your shell's history and in npm's log in /home/jo/.npm/_logs now. ");
 });
 
 describe("the databases", () => {
@@ -236,10 +200,8 @@ describe("the databases", () => {
     ["keys list", { PETSTORE_PERSIST_TO: folder }, `the local databases in ${folder}`],
     ["keys list --persist-to x", { PETSTORE_TARGET: "remote" }, `the local databases in ${resolve("x")}`],
     ["keys list --remote", { PETSTORE_TARGET: "local" }, "the production databases"],
-    ["keys list --preview x", { PETSTORE_TARGET: "remote" }, "the databases that all previews share"],
     ["keys list", { PETSTORE_TARGET: "remote", PETSTORE_PERSIST_TO: folder }, "the production databases"],
     ["keys list", { PETSTORE_TARGET: "preview:x" }, "the databases that all previews share"],
-    ["migrate", { PETSTORE_TARGET: "remote" }, "the production databases"],
     ["status", { PETSTORE_TARGET: "remote" }, "the production databases"],
     ["backup file", { PETSTORE_TARGET: "remote" }, "the production databases"],
     ["restore --resume", { PETSTORE_TARGET: "remote" }, "the production databases"],
@@ -255,9 +217,7 @@ describe("the databases", () => {
 
   it.each([
     [{ PETSTORE_TARGET: "production" }, 'TARGET is "production": it must be local, remote, or preview:NAME'],
-    [{ PETSTORE_TARGET: "" }, 'TARGET is "": it must be local, remote, or preview:NAME'],
     [{ PETSTORE_PERSIST_TO: "" }, 'PERSIST_TO is "": it must name a folder'],
-    [{ PETSTORE_PERSIST_TO: "-" }, 'PERSIST_TO is "-": it must name a folder'],
   ])("of the variable in %o are none", async (env, problem) => {
     const stderr = `error: PETSTORE_${problem}\n`;
     expect(await runPetstore("keys list", { env })).toMatchObject({ exitCode: 2, using: "", stderr });
@@ -277,18 +237,12 @@ describe("the databases", () => {
   });
 });
 
+/** Those that may need a credential. */
 const ON_CLOUDFLARE = [...COMMANDS].flatMap(([words, program]) => {
   const { options } = program.build("", "", IO);
-  return options.some(({ long }) => long === "--allow-packaged-node") ? [words] : [];
-});
-
-it("every command with --remote or --preview can be allowed to use the Node of a package", () => {
-  const remote = [...COMMANDS].flatMap(([words, program]) => {
-    const { options } = program.build("", "", IO);
-    return options.some(({ long }) => /^--(remote|preview)$/.test(`${long}`)) ? [words] : [];
-  });
-  expect(remote.length).toBeGreaterThan(10);
-  expect(remote.filter((words) => !ON_CLOUDFLARE.includes(words))).toEqual([]);
+  return options.some(({ long }) => /^--(remote|preview|allow-packaged-node)$/.test(`${long}`))
+    ? [words]
+    : [];
 });
 
 it.each(ON_CLOUDFLARE)(
