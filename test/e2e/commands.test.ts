@@ -1,5 +1,6 @@
 // What every command of `./petstore` has in common: help without side effects, and wrong usage that exits with 2 and one line.
 
+import { existsSync } from "node:fs";
 import { mkdtemp, rmdir } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
@@ -223,9 +224,10 @@ describe("the databases", () => {
     expect(await runPetstore("keys list", { env })).toMatchObject({ exitCode: 2, using: "", stderr });
   });
 
-  it("a line to paste is quoted, with the options that chose them", async () => {
+  it("a missing one is not created; the line that does is quoted, with the options that chose it", async () => {
     const missing = await runPetstore("keys list", { env: { PETSTORE_PERSIST_TO: folder } });
     expect(missing).toMatchObject({ exitCode: 1, stderr: none });
+    expect(existsSync(folder)).toBe(false);
   });
 
   it("are named in lines to paste in another folder, too", async () => {
