@@ -15,10 +15,7 @@ const TIME = /(\d{4}-\d\d-\d\d)(T\d\d:\d\d:\d\dZ)/g;
 
 const GRAPHEMES = new Intl.Segmenter();
 
-/**
- * Rows of cells as text with aligned columns, the header first. `numbers` are the columns to align to the right. The first column never
- * wraps.
- */
+/** Rows of cells as text with aligned columns, the header first. `numbers` are the columns to align to the right. The first never wraps. */
 export function tableText(rows: string[][], numbers: number[] = [], maxWidth = terminalWidth()): string {
   const [header = [], ...rest] = rows;
   const fields = () => rest.map((row) => fieldsText(header, row, maxWidth)).join("\n\n");
@@ -39,11 +36,12 @@ function terminalWidth(): number {
 /** Undefined if there is no room for columns. */
 function columnsText(rows: string[][], numbers: number[], maxWidth: number): string | undefined {
   const cells = rows.map((row) => row.map(printable));
-  const widest = (index: number, textsOf: (cell: string) => string[]) =>
-    Math.max(0, ...cells.flatMap((row) => textsOf(row[index] ?? "")).map(widthOf));
-  const indexes = [...(rows[0] ?? []).keys()];
-  const natural = indexes.map((index) => widest(index, (cell) => [cell]));
-  const ofWords = indexes.map((index) => (index === 0 ? natural[0] : widest(index, wordsOf)) ?? 0);
+  const widest = (textsOf: (cell: string) => string[]) =>
+    (rows[0] ?? []).map((_, index) =>
+      Math.max(0, ...cells.flatMap((row) => textsOf(row[index] ?? "")).map(widthOf)),
+    );
+  const natural = widest((cell) => [cell]);
+  const ofWords = widest((cell) => partsOf(cell).map((part) => part.trimStart())).with(0, natural[0] ?? 0);
   const smallest = ofWords.map((width, index) => (index === 0 ? width : Math.min(width, MIN_COLUMN)));
   const gap = fits(natural, 2, maxWidth) ? 2 : 1;
   if (maxWidth < MIN_WIDTH || !fits(smallest, gap, maxWidth)) return undefined;
@@ -95,10 +93,6 @@ function partsOf(text: string): string[] {
   return text.replace(TIME, "$1\n$2").split(/\n|(?= )/);
 }
 
-function wordsOf(text: string): string[] {
-  return partsOf(text).map((part) => part.trimStart());
-}
-
 /** The number of columns that a text takes. */
 function widthOf(text: string): number {
   return /^[ -~]*$/.test(text) ? text.length : stringWidth(text);
@@ -113,9 +107,9 @@ function shrink(widths: number[], smallest: number[], gap: number, maxWidth: num
   const shrunk = [...widths];
   while (!fits(shrunk, gap, maxWidth)) {
     const spare = shrunk.map((width, index) => width - (smallest[index] ?? 0));
-    const most = Math.max(...spare);
-    if (most <= 0) break;
-    shrunk[spare.indexOf(most)] = (shrunk[spare.indexOf(most)] ?? 0) - 1;
+    const index = spare.indexOf(Math.max(...spare));
+    if ((spare[index] ?? 0) <= 0) break;
+    shrunk[index] = (shrunk[index] ?? 0) - 1;
   }
   return shrunk;
 }
