@@ -4,6 +4,7 @@
 import { globSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
+import keys from "../../scripts/commands/keys.ts";
 import { stepsOf } from "../../scripts/deploy/smoke-test.ts";
 import { MESSAGES } from "../../src/http/messages.ts";
 import { OPERATION_IDS, OPERATIONS } from "../../src/http/operations.ts";
@@ -68,7 +69,7 @@ it("each plan and limit of a command that documents, examples or other commands 
 });
 
 it.each(["README.md", "docs/operating.md"])("%s has each subcommand of keys", (file) => {
-  const names = readdirSync("scripts/commands/keys").map((name) => name.replace(".ts", ""));
+  const names = Object.keys(keys.commands ?? {}).filter((name) => name !== "help");
   expect(names.length).toBeGreaterThan(5);
   const text = readFileSync(file, "utf8");
   for (const name of names) expect(text).toMatch(new RegExp(`(\`|petstore keys (.*\\b)?)${name}\\b`));
@@ -221,13 +222,14 @@ const PHRASES: Record<string, string[]> = {
   "DESIGN.md": [
     "isolate memory, {MAX_KEYS} keys",
     "(less than {LAST_SHARE} is left)",
-    "({FAR} times the recent requests are left)",
+    "More than max({MIN_TOLERATED_REFUSALS}, {TOLERATED_LIMITS} × the minute's limit)",
+    "(what is left is {FAR} times the recent requests)",
     "from {FAR_MIN_RECENT} recent requests on",
     "at most {LEASE_SHARE} of what is left",
-    "sent {REQUESTS_PER_MINUTE} unknown secrets in a minute",
+    "an address has {REQUESTS_PER_MINUTE} places a minute",
     "at most {MAX_CALLS} calls a second",
     `a Free key (${free.minute} a minute)`,
-    "admits {UNKNOWN_SHARE}, or one request",
+    "admits {UNKNOWN_SHARE} of the limit, or one request",
   ],
   "docs/operating.md": [
     "the keys of the last {BATCH} lines",
