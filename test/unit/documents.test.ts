@@ -8,7 +8,6 @@ import keys from "../../scripts/commands/keys.ts";
 import { stepsOf } from "../../scripts/deploy/smoke-test.ts";
 import { MESSAGES } from "../../src/http/messages.ts";
 import { OPERATION_IDS, OPERATIONS } from "../../src/http/operations.ts";
-import { ID_LENGTH } from "../../src/http/request-context.ts";
 import { KEY_POLICY } from "../../src/keys/key.ts";
 import { limitsText, PLAN_LIMITS, PLANS, WINDOW_NAMES, WINDOWS } from "../../src/keys/plans.ts";
 import { keyIdOf } from "../../src/keys/secret.ts";
@@ -164,9 +163,9 @@ const FIGURES: Record<string, string> = {
     RATE_MS, FIRST_LEASE_MS, LEASE_MS, MIN_LEASE_MS, FAR_LEASE_MS, 10, 40, 1_000, 800, UNDECIDED_PAUSE_MS, RELEASE_MS, MAX_WAIT_MS,
     USAGE_EVERY_MS, BAN_GRACE_MS, BAN_GRACE_MS - MAX_WAIT_MS, key-reader.DEADLINE_MS, CALL_DEADLINE_MS, RETRY_PAUSE_MS, MAX_BODY_MS`,
   "docs/operating.md": `
-    KEY_MS, KEY_MS / 2, MAX_AGE_MS, STALE_IF_ERROR_MS, MAX_SLOT_WAIT_MS, FRESH_MS, REQUESTS_PER_MINUTE, USAGE_EVERY_MS,
+    KEY_MS, KEY_MS / 2, STALE_IF_ERROR_MS, MAX_SLOT_WAIT_MS, FRESH_MS, REQUESTS_PER_MINUTE, USAGE_EVERY_MS,
     USAGE_KEPT_DAYS * DAY_MS, details.SHOWN_DAYS * DAY_MS, BANS_COUNTED_DAYS * DAY_MS, EXPIRING_DAYS * DAY_MS, GROWTH_DAYS * DAY_MS,
-    BAN_MS, BAN_GRACE_MS, MAX_WAIT_MS, RETRY_PAUSE_MS, CALL_DEADLINE_MS, statements.DEADLINE_MS, key-reader.DEADLINE_MS,
+    BAN_MS, MAX_WAIT_MS, RETRY_PAUSE_MS, CALL_DEADLINE_MS, statements.DEADLINE_MS, key-reader.DEADLINE_MS,
     300_000, 600_000, 1_200_000, 26 * 3_600_000`,
   "docs/security.md": "REQUESTS_PER_MINUTE, KEY_MS, KEY_MS / 2, MAX_BODY_MS, MAX_BODY_BYTES",
   "docs/guarantees.md": `
@@ -187,7 +186,6 @@ it.each(Object.entries(FIGURES))("%s has the figures of the code", (document, ex
 });
 
 const { free, pro } = PLAN_LIMITS;
-const IDS = `${ID_LENGTH.min} to ${ID_LENGTH.max} letters`;
 /** When a banned isolate renews the key, which may be this old when it gets it. */
 const RENEWAL = "every {(KEY_MS / 2 - REFRESH_MS) / 1000} to {KEY_MS / 2 / 1000} s";
 /** The longest interval of steady requests that get a first lease, which is short: for more than one request. In seconds. */
@@ -222,7 +220,7 @@ const PHRASES: Record<string, string[]> = {
   "DESIGN.md": [
     "isolate memory, {MAX_KEYS} keys",
     "(less than {LAST_SHARE} is left)",
-    "More than max({MIN_TOLERATED_REFUSALS}, {TOLERATED_LIMITS} × the minute's limit)",
+    "More than max({MIN_TOLERATED_REFUSALS}, {TOLERATED_LIMITS} × the largest limit",
     "(what is left is {FAR} times the recent requests)",
     "from {FAR_MIN_RECENT} recent requests on",
     "at most {LEASE_SHARE} of what is left",
@@ -235,11 +233,9 @@ const PHRASES: Record<string, string[]> = {
     "the keys of the last {BATCH} lines",
     "stopped after {REQUESTS_PER_MINUTE} requests in a minute",
     "is {SPARE_IDS} above the highest",
-    "max({MIN_TOLERATED_REFUSALS}, {TOLERATED_LIMITS} × the largest limit",
     `active, pro plan, ${limitsText(pro)}, never expires.`,
     `free plan, ${limitsText(free)}, since`,
     ...Object.values(MESSAGES.unauthorized).map((message) => `| \`${message.replace(/:.*/, ": …")}\` |`),
-    `(${IDS}, digits`,
     RENEWAL,
     "`Retry-After: {RETRY_AFTER_SECONDS}`",
     "`Retry-After: {FULL_RETRY_AFTER_SECONDS}`",
