@@ -172,7 +172,7 @@ const FIGURES: Record<string, string> = {
     600_000, LEASE_MS, FAR_LEASE_MS, 300_000, RELEASE_MS, MAX_AGE_MS, MAX_WAIT_MS, CALL_DEADLINE_MS, 5, 3, REQUESTS_PER_MINUTE, RETENTION_MS, KEY_MS, REVISIONS,
     1_800_000, 1_000, 500, STALE_IF_ERROR_MS`,
   "docs/migrations.md": "300_000, 30_000",
-  "docs/deploying.md": "300_000, 10_000, RETRY_PAUSE_MS, 90_000",
+  "docs/deploying.md": "300_000, 10_000, 90_000",
   "docs/clients.md": "",
   "client/README.md": "RETENTION_MS, 5_000, 500, 1_000, 2_000, 4_000, 8_000, 10_000, 90_000, 60_000",
 };
