@@ -282,7 +282,6 @@ const PHRASES: Record<string, string[]> = {
   ],
   "client/src/errors.ts": ["within {RETENTION_MS / 3600000} hours"],
   "scripts/commands/restore.ts": ["old pages until {FRESH_MS / 1000} s after"],
-  "docs/performance.md": ["clients for {MAX_KEYS} keys"],
 };
 
 /** Numbers that documents have in words. */
