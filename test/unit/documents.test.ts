@@ -167,7 +167,7 @@ const FIGURES: Record<string, string> = {
     USAGE_KEPT_DAYS * DAY_MS, details.SHOWN_DAYS * DAY_MS, BANS_COUNTED_DAYS * DAY_MS, EXPIRING_DAYS * DAY_MS, GROWTH_DAYS * DAY_MS,
     BAN_MS, MAX_WAIT_MS, RETRY_PAUSE_MS, CALL_DEADLINE_MS, statements.DEADLINE_MS, key-reader.DEADLINE_MS,
     300_000, 600_000, 1_200_000, 26 * 3_600_000`,
-  "docs/security.md": "REQUESTS_PER_MINUTE, KEY_MS, KEY_MS / 2, MAX_BODY_MS, MAX_BODY_BYTES",
+  "docs/security.md": "REQUESTS_PER_MINUTE, KEY_MS, MAX_BODY_MS, MAX_BODY_BYTES",
   "docs/guarantees.md": `
     600_000, LEASE_MS, FAR_LEASE_MS, 300_000, RELEASE_MS, MAX_AGE_MS, MAX_WAIT_MS, CALL_DEADLINE_MS, 5, 3, REQUESTS_PER_MINUTE, RETENTION_MS, KEY_MS, REVISIONS,
     1_800_000, 1_000, 500, STALE_IF_ERROR_MS`,
@@ -186,8 +186,6 @@ it.each(Object.entries(FIGURES))("%s has the figures of the code", (document, ex
 });
 
 const { free, pro } = PLAN_LIMITS;
-/** When a banned isolate renews the key, which may be this old when it gets it. */
-const RENEWAL = "every {(KEY_MS / 2 - REFRESH_MS) / 1000} to {KEY_MS / 2 / 1000} s";
 /** The longest interval of steady requests that get a first lease, which is short: for more than one request. In seconds. */
 const FIRST = longestInterval(evaluate("RATE_MS / FIRST_LEASE_MS - SPARE")).toFixed(1);
 /** And of those that get one far from the limit. */
@@ -236,14 +234,14 @@ const PHRASES: Record<string, string[]> = {
     `active, pro plan, ${limitsText(pro)}, never expires.`,
     `free plan, ${limitsText(free)}, since`,
     ...Object.values(MESSAGES.unauthorized).map((message) => `| \`${message.replace(/:.*/, ": …")}\` |`),
-    RENEWAL,
+    // When a banned isolate renews the key, which may be this old when it gets it.
+    "every {(KEY_MS / 2 - REFRESH_MS) / 1000} to {KEY_MS / 2 / 1000} s",
     "`Retry-After: {RETRY_AFTER_SECONDS}`",
     "`Retry-After: {FULL_RETRY_AFTER_SECONDS}`",
     `Every ${CRON} minutes the cron trigger`,
     "at most {STEPS_PER_RUN * ROWS_PER_STEP} rows a run",
   ],
   "docs/security.md": [
-    RENEWAL,
     "{REQUESTS_PER_MINUTE} per minute and address",
     "up to {MAX_SECRETS} secrets in memory",
     "**{REQUESTS_PER_MINUTE} wrong keys a minute",
