@@ -170,7 +170,7 @@ const FIGURES: Record<string, string> = {
   "docs/security.md": "REQUESTS_PER_MINUTE, KEY_MS, MAX_BODY_MS, MAX_BODY_BYTES",
   "docs/guarantees.md": `
     600_000, LEASE_MS, FAR_LEASE_MS, 300_000, RELEASE_MS, MAX_AGE_MS, MAX_WAIT_MS, CALL_DEADLINE_MS, 5, 3, REQUESTS_PER_MINUTE, RETENTION_MS, KEY_MS, REVISIONS,
-    1_800_000, 1_000, 500, STALE_IF_ERROR_MS`,
+    1_800_000, STALE_IF_ERROR_MS`,
   "docs/migrations.md": "300_000, 30_000",
   "docs/deploying.md": "300_000, 10_000, 90_000",
   "docs/clients.md": "",
@@ -192,9 +192,6 @@ const FIRST = longestInterval(evaluate("RATE_MS / FIRST_LEASE_MS - SPARE")).toFi
 const FAR_INTERVAL = longestInterval(evaluate("FAR_MIN_RECENT")).toFixed(1);
 const CONFIGURATION = readFileSync("wrangler.toml", "utf8");
 const CRON = Number(/crons = \["\*\/(\d+) \* \* \* \*"\]/.exec(CONFIGURATION)?.[1]);
-const TRACED = Number(
-  /^\[observability\.traces\][^[]*head_sampling_rate = ([\d.]+)$/m.exec(CONFIGURATION)?.[1],
-);
 
 function longestInterval(leastRecent: number): number {
   for (let intervalMs = RATE_MS; ; intervalMs -= 10) {
@@ -264,10 +261,9 @@ const PHRASES: Record<string, string[]> = {
     "one in {REFRESH_MS / 1000} s for each key in use",
     "{REQUESTS_PER_MINUTE} a minute from one address in one isolate",
     "| Keys in an isolate | {MAX_KEYS} in use",
-    `each with less than a request in ${FIRST} s`,
+    `With less than a request in ${FIRST} s`,
     `less than a request of the key in ${FIRST} s, or in ${FAR_INTERVAL} s`,
     "one cron run from {STEPS_PER_RUN} to",
-    `one request in ${1 / TRACED} is traced`,
   ],
   "client/src/petstore.ts": [
     fillGuide("on {{removedAt}}"),
