@@ -1,20 +1,27 @@
-// ./petstore migrate on local databases, in a copy of the project, whose migrations the test changes.
+// ./petstore migrate on local databases, in a copy of the migrations, which the test changes.
 
-import { rm, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { cp, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { openDatabases } from "../../scripts/cloudflare/database.ts";
 import { insertPet } from "../../src/pets/store.ts";
-import { copyProject, runProcess } from "../support/e2e/petstore.ts";
+import { runPetstore } from "../support/e2e/in-process.ts";
 
+const project = resolve(".");
 let folder: string;
 
 beforeAll(async () => {
-  folder = await copyProject();
+  folder = await mkdtemp(join(tmpdir(), "petstore-test-"));
+  for (const name of ["migrations", "wrangler.toml"]) await cp(name, join(folder, name), { recursive: true });
+  process.chdir(folder);
 });
-afterAll(() => rm(folder, { recursive: true, force: true }));
+afterAll(async () => {
+  process.chdir(project);
+  await rm(folder, { recursive: true });
+});
 
-const migrate = () => runProcess(process.execPath, ["scripts/petstore.ts", "migrate"], {}, folder);
+const migrate = () => runPetstore("migrate");
 
 it("applies what is pending, once; a migration that fails is named, and leaves nothing", async () => {
   const write = (sql: string) => writeFile(join(folder, "migrations/pets/9999_collars.sql"), sql);
@@ -52,6 +59,8 @@ it("applies what is pending, once; a migration that fails is named, and leaves n
     "PRAGMA defer_foreign_keys = on; CREATE TABLE a (id INTEGER PRIMARY KEY); CREATE TABLE b (a INTEGER REFERENCES a); INSERT INTO b VALUES (1); INSERT INTO a VALUES (1);";
   await writeFile(join(folder, "migrations/pets/99991_deferred.sql"), deferred);
   expect(await migrate()).toMatchObject({ exitCode: 0 });
-  const status = await runProcess(process.execPath, ["scripts/petstore.ts", "status"], {}, folder);
-  expect(status).toMatchObject({ exitCode: 0, stdout: expect.not.stringContaining("FOREIGN KEY") });
+  expect(await runPetstore("status")).toMatchObject({
+    exitCode: 0,
+    stdout: expect.not.stringContaining("FOREIGN KEY"),
+  });
 });
