@@ -26,6 +26,9 @@ export const DATABASES = [
 
 const BASE = "/client/v4/accounts/an-account";
 
+/** Limits of D1, which SQLite does not have. */
+const [MAX_PARAMETERS, MAX_STATEMENT_BYTES, MAX_TEXT_BYTES] = [100, 100_000, 2_000_000];
+
 export type Statement = { sql: string; params?: (string | number | null)[] };
 
 /** Functions that return the results of requests, by method and path in the account; undefined for 404. */
@@ -100,7 +103,18 @@ export async function startCloudflareApi({ query, routes }: Account, names: stri
     "PUT /d1/database/:database": async (c) => Object.assign(find(c), await c.req.json()),
     "POST /d1/database/:database/query": async (c) => {
       const { batch, ...single } = await c.req.json();
-      return query(find(c).uuid, batch ?? [single]);
+      const statements: Statement[] = batch ?? [single];
+      for (const { sql, params = [] } of statements)
+        if (params.length > MAX_PARAMETERS || Buffer.byteLength(sql) > MAX_STATEMENT_BYTES)
+          throw new Error("a statement is too large");
+      const results = (await query(find(c).uuid, statements)) as D1Result<object>[];
+      const rows = results.flatMap(({ results }) => results);
+      for (const value of [
+        statements.flatMap(({ params = [] }) => params),
+        rows.flatMap(Object.values),
+      ].flat())
+        if (Buffer.byteLength(`${value}`) > MAX_TEXT_BYTES) throw new Error("a text is too large");
+      return results;
     },
     "GET /d1/database/:database/time_travel/bookmark": async (c) => ({
       bookmark: await timeTravelOf(find(c).name).bookmark(c.req.query("timestamp")),
@@ -140,7 +154,9 @@ export async function startCloudflareApi({ query, routes }: Account, names: stri
     const headers = incoming.headers as HeadersInit;
     const body = method === "GET" ? null : await buffer(incoming);
     const answer = await app.fetch(new Request(`http://localhost${url}`, { method, headers, body }));
-    response.writeHead(answer.status, Object.fromEntries(answer.headers)).end(await answer.text());
+    // Before fetch uses a connection again, it waits for a timer, which a test may have faked.
+    const closing = { ...Object.fromEntries(answer.headers), connection: "close" };
+    response.writeHead(answer.status, closing).end(await answer.text());
   }).listen(0, "127.0.0.1");
   await once(server, "listening");
 

@@ -10,9 +10,6 @@ import { Miniflare, NoOpLog } from "miniflare";
 import { temporaryFolder } from "../../../bench/measure/cleanup.ts";
 import { apiError, DATABASES, idOf, type Routes, type Statement } from "./cloudflare-api.ts";
 
-/** Of a text, in D1. */
-const MAX_TEXT_BYTES = 2_000_000;
-
 /** `id` is a database's in production, `database_id` in previews. */
 type Binding = { type: string; id?: string; database_id?: string; class_name?: string };
 
@@ -71,9 +68,6 @@ export async function startWorkersAccount() {
     const response = await fetch(`${await urlOf("databases")}/${id}`, request);
     const answer = (await response.json()) as D1Result<object>[] | { message: string };
     if ("message" in answer) throw new Error(answer.message);
-    const rows = answer.flatMap(({ results }) => results);
-    for (const text of [...statements.flatMap(({ params = [] }) => params), ...rows.flatMap(Object.values)])
-      if (Buffer.byteLength(`${text}`) > MAX_TEXT_BYTES) throw new Error("a text is too large");
     return answer;
   }
 
