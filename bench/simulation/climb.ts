@@ -57,10 +57,11 @@ export async function climb(
   plans: readonly Plan[],
   numbers = ISOLATES,
   faults = Object.keys(FAULTS) as Fault[],
+  traffics: readonly Traffic[] = TRAFFICS,
 ): Promise<Rung[]> {
   const rungs: Rung[] = [];
   for (const plan of plans)
-    for (const traffic of TRAFFICS)
+    for (const traffic of traffics)
       for (const design of Object.keys(DESIGNS) as Design[]) {
         progress(`ladder: ${plan}, ${traffic}, ${design}`);
         for (const isolates of numbers) {

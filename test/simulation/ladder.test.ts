@@ -3,7 +3,7 @@
 import { readFileSync } from "node:fs";
 import { expect, it } from "vitest";
 import { binding } from "../../bench/simulation/binding.ts";
-import { climb, FAULTY } from "../../bench/simulation/climb.ts";
+import { climb, DESIGNS, FAULTY } from "../../bench/simulation/climb.ts";
 import { choice, type Row, rowOf } from "../../bench/simulation/ladder.ts";
 import type { Limiter } from "../../bench/simulation/limiter.ts";
 import { memoryObject, storedObject } from "../../bench/simulation/object.ts";
@@ -129,10 +129,10 @@ function figures(column: string, cells: Row): number[] {
   return rows.map((row) => Number(row[column]));
 }
 
-// One plan, number of isolates and fault, because all of it takes minutes.
+// One plan, number of isolates, fault and kind of traffic, because all of it takes minutes.
 it("docs/limits.csv has what the designs do: run npm run bench -- ladder after a change", async () => {
-  const rungs = await climb(["free"], [FAULTY], ["isolates end"]);
-  expect(rungs.length).toBeGreaterThan(10);
+  const rungs = await climb(["free"], [FAULTY], ["isolates end"], ["bursty"]);
+  expect(rungs).toHaveLength(Object.keys(DESIGNS).length);
   for (const measured of rungs.map(rowOf)) {
     const { plan, traffic, design, isolates, ...others } = measured;
     const written = ROWS.find(
