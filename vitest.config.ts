@@ -41,7 +41,7 @@ const IN_WORKERD = { setupFiles: ["./test/support/worker/setup.ts"] };
 /** node:sqlite, which is experimental in Node 22, warns. */
 const QUIET = ["--disable-warning=ExperimentalWarning"];
 
-const { SIMULATION_RUNS = 500, SIMULATION_SEED, EXHAUSTIVE_DEPTH = 4 } = process.env;
+const { SIMULATION_RUNS = 200, SIMULATION_SEED, EXHAUSTIVE_DEPTH = 3 } = process.env;
 
 export default defineConfig({
   test: {

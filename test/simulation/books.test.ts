@@ -7,7 +7,7 @@ import type { Service } from "./port.ts";
 import { runScenario } from "./scenario.ts";
 
 const FIRST_SEED = 7_000_001;
-const LIVES = 60;
+const LIVES = 25;
 
 const BOOKS: Service = {
   policy: POLICY as unknown as Service["policy"],

@@ -1,4 +1,4 @@
-// A deployment of the simulation: for a minute, one side's messages, or what the object has stored, are those of another release. Five isolates
+// A deployment of the simulation: for a minute, one side's messages, or what the object has stored, are those of another release. Three isolates
 // send one and a half times the limit of each minute, evenly. The object starts again when the deployment begins and when it ends.
 
 import { longest, shortest } from "../../src/limits/windows.ts";
@@ -9,9 +9,9 @@ import { type Alter, FIRST_SECRET, type Isolate, World } from "./world.ts";
 const START_MS = Date.UTC(2026, 10, 22, 12, 34);
 const MINUTE_MS = 60_000;
 const MINUTES = 3;
-export const LIMIT = 150;
+export const LIMIT = 90;
 const REQUESTS = 1.5 * LIMIT;
-const ISOLATES = 5;
+const ISOLATES = 3;
 const TRIP_MS = 20;
 /** Within the first and the second minute. */
 const FROM_MS = 20_000;

@@ -76,7 +76,7 @@ async function expectAdmitted(world: World, admitted: number, about: number): Pr
 }
 
 it.each([
-  ["a steady rate", 1_500, 3_000, 6_000],
+  ["a steady rate", 1_000, 1_500, 3_000],
   ["a burst", 1_000, 1_500, 0],
 ])("exactly the limit is admitted with %s through 300 isolates", async (_, limit, requests, ms) => {
   const random = new Random(1);
@@ -117,7 +117,7 @@ it("when the holder of a lease has ended, waiting isolates ask every 400 ms or m
 it.each([20, 116, 140])(
   "a burst after sparse traffic is counted exactly, with calls of twice %i ms",
   async (tripMs) => {
-    for (let burstMs = 1_500; burstMs < 5_000; burstMs += 97) {
+    for (let burstMs = 1_500; burstMs < 5_000; burstMs += 193) {
       const world = newWorld(60, { random: new Random(burstMs), tripMs });
       const [sparse, burst] = [world.newIsolate(), world.newIsolate()];
       for (let ms = 0; ms < 9_000; ms += 250) sendAt(world, ms, sparse);
@@ -134,7 +134,7 @@ it.each([
 ])(
   "a burst through isolates that don't know the key is counted exactly, with calls of 300 ms, a read of %i ms and a crash after %i ms",
   async (readMs, crashMs) => {
-    for (let seed = 1; seed <= 24; seed += 1) {
+    for (let seed = 1; seed <= 12; seed += 1) {
       const random = new Random(seed);
       const world = newWorld(360, { random, tripMs: 150, readMs });
       for (let isolates = random.pick(6, 30); isolates > 0; isolates -= 1) world.newIsolate();
@@ -153,7 +153,7 @@ it.each([
 ])(
   "a burst with %s waits for a read of the key, and is counted exactly: a limit of %i, beside a request in %i ms elsewhere",
   async (what, limit, gapMs) => {
-    for (let burstMs = 4_000; burstMs < 9_000; burstMs += 193) {
+    for (let burstMs = 4_000; burstMs < 9_000; burstMs += 389) {
       const world = newWorld(limit, { random: new Random(burstMs), tripMs: 150, readMs: 240 });
       const [steady, burst] = [world.newIsolate(), world.newIsolate()];
       for (let ms = 0; ms < burstMs + 2_500; ms += gapMs) sendAt(world, ms, steady, 1, FIRST_SECRET);
