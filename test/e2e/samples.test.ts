@@ -81,9 +81,12 @@ async function pagination(apiKey: string): Promise<string> {
 }
 
 describe.each(LANGUAGES.filter((language) => !missing.has(language)))("%s", (language) => {
-  it.each(OPERATION_IDS)("the published sample of %s works", async (id) => {
-    const { exitCode, stderr } = await run(language, id, published(language, id, key));
-    expect([exitCode, stderr.match(/error/i)]).toEqual([0, null]);
+  it("the published sample of each operation works", async () => {
+    const outcomes = OPERATION_IDS.map(async (id) => {
+      const { exitCode, stderr } = await run(language, id, published(language, id, key));
+      return [id, exitCode, stderr.match(/error/i)];
+    });
+    expect(await Promise.all(outcomes)).toEqual(OPERATION_IDS.map((id) => [id, 0, null]));
   });
 
   it("sends each value of a pet as it is, whatever its language makes of it", async () => {
@@ -126,23 +129,18 @@ describe.each(LANGUAGES.filter((language) => !missing.has(language)))("%s", (lan
   it("ends and says why when the day is used up", async () => {
     const { key: used } = await petstore.newKey("enterprise", { day: 1 });
     await petstore.call("/v1/pets", used);
-    for (const id of OPERATION_IDS.filter((each) => each !== "getUsage")) {
-      const { exitCode, stdout, stderr } = await run(language, id, published(language, id, used));
-      expect([exitCode, stdout + stderr]).toEqual([
-        language === "curl" ? 0 : 1,
-        expect.stringContaining("limit of 1 requests per day exceeded"),
-      ]);
-    }
+    const { exitCode, stdout, stderr } = await run(language, "used", published(language, "createPet", used));
+    expect([exitCode, stdout + stderr]).toEqual([
+      language === "curl" ? 0 : 1,
+      expect.stringContaining("limit of 1 requests per day exceeded"),
+    ]);
   });
 });
 
 describe.skipIf(missing.has("Python"))("the loop of the guide", () => {
-  it("prints the pets of all pages", async () => {
+  it("prints the pets of all pages, and ends and says why when the day is used up", async () => {
     const { stdout } = await run("Python", "pages", await pagination(key));
     expect(stdout.match(/Sample \d+/g)?.sort()).toEqual(NAMES);
-  });
-
-  it("ends and says why when the day is used up", async () => {
     const { key: used } = await petstore.newKey("enterprise", { day: 1 });
     await petstore.call("/v1/pets", used);
     const { exitCode, stderr } = await run("Python", "pages", await pagination(used));
