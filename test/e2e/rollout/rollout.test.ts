@@ -35,16 +35,16 @@ const OLDER_ISOLATE = { ...ISOLATE, changes: OLDER } satisfies WorkerSource;
 
 /** Of a minute and of a day, so that a minute which begins meanwhile makes no difference. */
 const LIMIT = 300;
-const KEYS = 4;
+const KEYS = 3;
 /** With this pause, each key gets one and a half times its limit in all phases. */
-const GAP_MS = 25;
+const GAP_MS = 15;
 /** Which Workers get the requests, which code objects have, and for how long. The second and the fourth phase mix releases. */
 const PHASES = [
-  { workers: "older", objects: "/older", ms: 2_000 },
-  { workers: "current", objects: "/older", ms: 3_000 },
-  { workers: "current", objects: "/current?immediate", ms: 1_500 },
-  { workers: "older", objects: "/current", ms: 3_000 },
-  { workers: "older", objects: "/older?immediate", ms: 1_750 },
+  { workers: "older", objects: "/older", ms: 1_200 },
+  { workers: "current", objects: "/older", ms: 1_800 },
+  { workers: "current", objects: "/current?immediate", ms: 900 },
+  { workers: "older", objects: "/current", ms: 1_800 },
+  { workers: "older", objects: "/older?immediate", ms: 1_050 },
 ] as const;
 /** Each object starts again twice, which costs at most 7 % of the limit each time (docs/deploying.md). */
 const LEAST = 0.8 * LIMIT;
