@@ -205,7 +205,13 @@ for (const [name, args] of Object.entries(OTHERS)) {
 }
 
 const COMPILERS = { 5: "node_modules/typescript/bin/tsc", 7: "node_modules/@typescript/native/bin/tsc" };
-const STRICT = ["--strict", "--exactOptionalPropertyTypes", "--noUncheckedIndexedAccess"];
+/** TypeScript's own declarations are not ours to check, and take most of the time. */
+const STRICT = [
+  "--strict",
+  "--exactOptionalPropertyTypes",
+  "--noUncheckedIndexedAccess",
+  "--skipDefaultLibCheck",
+];
 
 function compile(version: 5 | 7, resolution: string, args: readonly string[]) {
   const module = resolution === "bundler" ? "esnext" : resolution;
@@ -219,7 +225,6 @@ const WORKERS = ["--lib", "es2022", resolve("node_modules/@cloudflare/workers-ty
 
 it.for([
   [5, "the DOM", "node16", [...DOM, "types.mts", "types.cts"]],
-  [7, "the DOM", "node16", [...DOM, "types.mts", "types.cts"]],
   [7, "Node", "bundler", [...NODE, "types.mts"]],
   [7, "Workers", "bundler", [...WORKERS, "types.mts", "--allowJs", "worker.ts"]],
 ] as const)("TypeScript %i with types of %s and %s: programs compile, mistakes don't", async (row) => {
