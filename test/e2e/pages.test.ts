@@ -89,17 +89,6 @@ it("/llms.txt has the format of llmstxt.org: lists of links in its sections", as
   for (const section of sections) expect(section).toMatch(/^\n(- \[[^\]]+\]\([^)]+\): .+\n)+\n?$/);
 });
 
-it("the client has a name that stays, and the one of its version", async () => {
-  const [latest, ofVersion] = await Promise.all(
-    ["petstore-client", `petstore-client-${VERSION}`].map(async (name) => {
-      const response = await fetch(`${origin}/${name}.tgz`);
-      expect(response.status).toBe(200);
-      return Buffer.from(await response.arrayBuffer());
-    }),
-  );
-  expect(latest).toEqual(ofVersion);
-});
-
 it("a build keeps earlier versions of the client, refuses another of a published version, and removes other files", async () => {
   const project = await copyProject();
   onTestFinished(() => rm(project, { recursive: true }));

@@ -1,8 +1,8 @@
 // ./petstore usage and keys show: what operators read of the rows that the objects of keys write. The rows here are written by hand,
-// into the previews' database on a fake of Cloudflare's API, and into a local one.
+// into the previews' database on a fake of Cloudflare's API. dashboard.test.ts has local ones.
 
 import { beforeAll, beforeEach, expect, it } from "vitest";
-import { createDatabases, migrate } from "../../scripts/cloudflare/database.ts";
+import { migrate } from "../../scripts/cloudflare/database.ts";
 import { formatTime } from "../../scripts/lib/time.ts";
 import { PLAN_LIMITS } from "../../src/keys/plans.ts";
 import { type MarkedDay, markedDays } from "../../src/keys/usage/demand.ts";
@@ -10,7 +10,6 @@ import { DAY_MS } from "../../src/limits/protocol.ts";
 import { createKey } from "../../src/operators/admin.ts";
 import type { KeyUsage } from "../../src/operators/usage.ts";
 import { runPetstore } from "../support/e2e/in-process.ts";
-import { emptyState } from "../support/e2e/petstore.ts";
 import { useAccount } from "../support/e2e/use-account.ts";
 
 const { databaseOf } = await useAccount();
@@ -41,31 +40,31 @@ async function json(line: string) {
 type Counts = [admitted: number, refusedMinute: number, refusedDay: number];
 
 /** The requests of a key on a day, as one object counted them; the last ones came a second and two after the day's beginning. */
-async function use(keys: D1Database, id: string, day: string, counts: Counts, object = "a"): Promise<void> {
+async function use(id: string, day: string, counts: Counts, object = "a"): Promise<void> {
   const [admitted, refusedMinute, refusedDay] = counts;
   const refusedBy = { minute: refusedMinute, day: refusedDay };
   const busiest = { minute: admitted + refusedMinute };
   const startMs = Date.parse(day);
   const times = [startMs + 1_000, refusedMinute + refusedDay > 0 ? startMs + 2_000 : null];
-  await keys
+  await database
     .prepare("INSERT INTO key_usage VALUES (?1, ?2, ?3, 1, ?4, ?5, ?6, ?7, ?8, 0)")
     .bind(day, id, object, admitted, JSON.stringify(refusedBy), JSON.stringify(busiest), ...times)
     .run();
 }
 
-async function newKey(name: string, plan: "free" | "pro" = "free", keys = database) {
+async function newKey(name: string, plan: "free" | "pro" = "free") {
   const operator = { by: "a test", nowMs: Date.now() };
-  return (await createKey(keys, { name, plan, expiresAtMs: null }, operator)).key.id;
+  return (await createKey(database, { name, plan, expiresAtMs: null }, operator)).key.id;
 }
 
 it("usage adds up the rows of each key on the last days, of all previews, the busiest first", async () => {
   const [ann, jo] = [await newKey("Ann"), await newKey("Jo", "pro")];
-  await use(database, ann, today, [400, 6, 0], "a");
+  await use(ann, today, [400, 6, 0], "a");
   // Another preview, with limits of its own.
-  await use(database, ann, today, [500, 1, 2], "b");
-  await use(database, ann, yesterday, [100, 0, 0]);
-  await use(database, ann, before, [1_000_000, 0, 0]);
-  await use(database, jo, yesterday, [1_234, 0, 0]);
+  await use(ann, today, [500, 1, 2], "b");
+  await use(ann, yesterday, [100, 0, 0]);
+  await use(ann, before, [1_000_000, 0, 0]);
+  await use(jo, yesterday, [1_234, 0, 0]);
   const { stdout, stderr } = await run("usage --days 2");
   expect(stdout).toBe(
     `ID                NAME  PLAN                      ADMITTED  REFUSED BY MINUTE  BY DAY  BUSIEST MINUTE  DAYS AT MINUTE LIMIT  AT DAY LIMIT  SHARE  ENOUGH      LAST USED
@@ -108,7 +107,7 @@ it("the days at a limit, and the plan that is enough, are what the page /usage s
       ids.push(id);
       for (const busiest of [59, 60, 300].slice(0, 1 + (count++ % 3))) {
         const date = days[[59, 60, 300].indexOf(busiest)] ?? "";
-        await use(database, id, date, [admitted, minute, day]);
+        await use(id, date, [admitted, minute, day]);
         const update = "UPDATE key_usage SET busiest = ?3 WHERE key_id = ?1 AND day = ?2";
         await database
           .prepare(update)
@@ -143,14 +142,14 @@ it("the days at a limit, and the plan that is enough, are what the page /usage s
 it("what is compared with a limit is that of one preview, and whoever used up none needs no larger plan", async () => {
   const [apart, hammering] = [await newKey("apart"), await newKey("hammering", "pro")];
   // Together more than the limit, none by itself.
-  await use(database, apart, yesterday, [900, 0, 0], "a");
-  await use(database, apart, yesterday, [950, 0, 0], "b");
+  await use(apart, yesterday, [900, 0, 0], "a");
+  await use(apart, yesterday, [950, 0, 0], "b");
   // One used up its limit, though a correction makes the sum smaller.
-  await use(database, apart, before, [1_000, 0, 0], "a");
-  await use(database, apart, before, [-40, 0, 0], "b");
+  await use(apart, before, [1_000, 0, 0], "a");
+  await use(apart, before, [-40, 0, 0], "b");
   await database.prepare(`UPDATE key_usage SET busiest = '{"minute":5}'`).run();
   // Refused by the smaller limits of an earlier plan.
-  await use(database, hammering, yesterday, [900, 9_500, 0]);
+  await use(hammering, yesterday, [900, 9_500, 0]);
   const update = `UPDATE key_usage SET busiest = '{"minute":72}' WHERE key_id = ?1`;
   await database.prepare(update).bind(hammering).run();
   const [first, second] = await json("usage --days 3 --sort at-limit");
@@ -164,9 +163,9 @@ it("usage --daily and --csv have all keys and all days in one call, and no formu
   const id = await newKey("+SUM(A1);-1", "pro");
   await database.prepare("UPDATE keys SET ref = 'C-1' WHERE id = ?1").bind(id).run();
   const deleted = "key_0123456789Ab";
-  await use(database, id, today, [299, 0, 0], "a");
-  await use(database, id, today, [2, 1, 0], "b");
-  await use(database, deleted, yesterday, [5, 0, 0]);
+  await use(id, today, [299, 0, 0], "a");
+  await use(id, today, [2, 1, 0], "b");
+  await use(deleted, yesterday, [5, 0, 0]);
   expect((await run("usage --daily --csv --days 2")).stdout).toBe(
     `date,id,name,ref,note,plan,admitted,refused_by_minute,refused_by_day,busiest_minute
 ${yesterday},${deleted},,,,,5,0,0,5
@@ -199,7 +198,7 @@ ${today},301,1,0,299
   expect((await run("usage --total --days 2")).stdout).toMatch(
     new RegExp(`\n${yesterday} +5 +0 +0  #\n${today} `),
   );
-  await use(database, id, yesterday, [10_000, 0, 0]);
+  await use(id, yesterday, [10_000, 0, 0]);
   expect((await run(`usage ${id} --days 2`)).stdout).toMatch(
     /USED UP\n\S+ +10,000 +0 +0 {2}minute, day {2}#/,
   );
@@ -225,9 +224,9 @@ it("usage shows the first keys in the order that was asked for, and says how man
   const ids: Record<string, string> = {};
   for (const [index, name] of [...Array(21).keys()].map((index) => [index, `c${index}`] as const)) {
     ids[name] = await newKey(name);
-    await use(database, ids[name], today, [100 + index, index === 3 ? 9 : 0, 0]);
+    await use(ids[name], today, [100 + index, index === 3 ? 9 : 0, 0]);
   }
-  await use(database, ids.c5 ?? "", yesterday, [-50, 0, 0]);
+  await use(ids.c5 ?? "", yesterday, [-50, 0, 0]);
   const { stdout, stderr } = await run("usage");
   expect(stdout.split("\n")).toHaveLength(22);
   expect(stdout).not.toContain(` c5 `);
@@ -244,9 +243,9 @@ it("usage shows the first keys in the order that was asked for, and says how man
 it("usage shows a key that was deleted, one on a plan that this version does not know, and negative counts", async () => {
   const [later, corrected] = [await newKey("later"), await newKey("corrected")];
   await database.prepare("UPDATE keys SET plan = 'of-later' WHERE id = ?1").bind(later).run();
-  await use(database, later, today, [5, 0, 0]);
-  await use(database, "key_0123456789Ab", today, [3, 0, 0]);
-  await use(database, corrected, today, [-20, 1, 0]);
+  await use(later, today, [5, 0, 0]);
+  await use("key_0123456789Ab", today, [3, 0, 0]);
+  await use(corrected, today, [-20, 1, 0]);
   const [, ...lines] = (await run("usage")).stdout.trimEnd().split("\n");
   expect(lines.map((line) => line.split(/ {2,}/).slice(1, -1))).toEqual([
     ["later", "of-later", "5", "0", "0", "5", "0", "0", "-", "-"],
@@ -267,8 +266,8 @@ it("keys list --unused has the keys that were never used, or had no request on s
   const [used, unused] = [await old("used"), await old("unused")];
   await newKey("~new");
   const weekAgo = new Date(todayMs - 7 * DAY_MS).toISOString().slice(0, 10);
-  await use(database, used, before, [1, 0, 0]);
-  await use(database, unused, weekAgo, [1, 0, 0]);
+  await use(used, before, [1, 0, 0]);
+  await use(unused, weekAgo, [1, 0, 0]);
   const ids = async (line: string) => (await json(line)).map(({ id }: { id: string }) => id);
   const found = await ids("keys list --unused 7");
   expect([found.includes(unused), found.includes(used)]).toEqual([true, false]);
@@ -278,11 +277,11 @@ it("keys list --unused has the keys that were never used, or had no request on s
   const never = await old("never");
   const named = async (name: string) => (await ids(`keys list --search ${name} --unused`)).includes(never);
   expect([await named("never"), await ids("keys list --search used --unused")]).toEqual([true, []]);
-  await use(database, never, before, [0, 1, 0]);
+  await use(never, before, [0, 1, 0]);
   expect(await named("never")).toBe(false);
   await run(`keys rotate ${never} --yes`);
   expect(await named("never")).toBe(true);
-  await use(database, never, today, [0, 0, 0]);
+  await use(never, today, [0, 0, 0]);
   const later = "UPDATE key_usage SET last_admitted_ms = ?2 WHERE key_id = ?1 AND day = ?3";
   await database
     .prepare(later)
@@ -293,8 +292,8 @@ it("keys list --unused has the keys that were never used, or had no request on s
 
 it("usage ID has a line for each day, also for those without requests, with a bar", async () => {
   const id = await newKey("Ann");
-  await use(database, id, today, [15, 4, 1]);
-  await use(database, id, before, [1, 0, 0]);
+  await use(id, today, [15, 4, 1]);
+  await use(id, before, [1, 0, 0]);
   expect((await run(`usage ${id} --days 3`)).stdout).toBe(
     `DATE        ADMITTED #  REFUSED BY MINUTE -  BY DAY x
 ${before}           1                    0         0  #
@@ -327,8 +326,8 @@ it("usage says that no key was used", async () => {
 
 it("keys show answers why a client was refused: counts of today, limits and since when, ban and suspension", async () => {
   const id = await newKey("Ann");
-  await use(database, id, today, [40, 12, 3]);
-  await use(database, id, yesterday, [9, 1, 0]);
+  await use(id, today, [40, 12, 3]);
+  await use(id, yesterday, [9, 1, 0]);
   const at = Date.now() - 3_600_000;
   const change = database.prepare(
     "INSERT INTO key_changes (key_id, at_ms, change, to_value, changed_by) VALUES (?1, ?2, ?3, ?4, 'Jo')",
@@ -360,7 +359,7 @@ it("keys show answers why a client was refused: counts of today, limits and sinc
   expect(details.days.slice(-2)).toMatchObject([{ admitted: 9 }, { date: today, refusedBy: { day: 3 } }]);
   expect(stdout).not.toContain("earlier day");
   const monthAgo = formatTime(todayMs - 30 * DAY_MS).slice(0, 10);
-  await use(database, id, monthAgo, [8, 0, 0]);
+  await use(id, monthAgo, [8, 0, 0]);
   expect((await run(`keys show ${id}`)).stdout).toContain(
     `\n1 earlier day with requests: ./petstore usage ${id} --days 400 --preview staging\n`,
   );
@@ -379,21 +378,4 @@ it("keys show answers why a client was refused: counts of today, limits and sinc
   });
   await setSuspended(null);
   expect(await json(`keys show ${id}`)).toMatchObject({ state: "banned", suspension: null });
-});
-
-it("usage and keys show read a local database alike", async () => {
-  const { state, remove } = await emptyState();
-  const { keys, close } = await createDatabases({ kind: "local", state }, "keys");
-  await migrate(keys, "keys");
-  const id = await newKey("Ann", "free", keys);
-  await use(keys, id, today, [7, 0, 1]);
-  await close();
-  const local = (line: string) => runPetstore([...line.split(" "), "--persist-to", state, "--json"]);
-  expect(JSON.parse((await local("usage")).stdout)).toMatchObject([
-    { id, admitted: 7, refusedBy: { day: 1 } },
-  ]);
-  const { days } = JSON.parse((await local(`keys show ${id}`)).stdout);
-  expect(days).toHaveLength(7);
-  expect(days.at(-1)).toMatchObject({ date: today, admitted: 7 });
-  await remove();
 });
