@@ -1,9 +1,8 @@
 // The commands that work in a Cloudflare account, against a fake of its API that runs what is deployed: ./petstore setup, preview and
-// deploy, with smoke tests that pass and that fail. Cloudflare's own responses are not tested. Where wrangler itself shows nothing new, a
-// test says what it does.
+// deploy, with smoke tests that pass and that fail. Cloudflare's own responses are not tested.
 
 import { execFile } from "node:child_process";
-import { mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { promisify } from "node:util";
@@ -21,15 +20,7 @@ import { failure } from "../support/e2e/in-process.ts";
 import { copyProject, type Outcome, runScript } from "../support/e2e/petstore.ts";
 import { startWorkersAccount } from "../support/e2e/workers-account.ts";
 
-/** What `wrangler deploy` does, if a test says so. */
-const { wrangler } = vi.hoisted(() => ({ wrangler: { deploy: undefined as Deploy | undefined } }));
-type Deploy = () => Promise<{ output: string; urls: string[] }>;
-vi.mock(import("../../scripts/cloudflare/wrangler.ts"), async (original) => {
-  const { runWrangler, ...others } = await original();
-  const run: typeof runWrangler = (args) =>
-    args[0] === "deploy" && wrangler.deploy ? wrangler.deploy() : runWrangler(args);
-  return { ...others, runWrangler: run };
-});
+// A deployment takes ten seconds, and machines that run tests can be slow.
 
 // smoke.test.ts tests the waits of the smoke test.
 vi.mock(import("node:timers/promises"), async (original) => {
@@ -93,7 +84,6 @@ beforeEach(() => logIn(TOKEN));
 afterEach(async () => {
   vi.unstubAllEnvs();
   api.intercept();
-  wrangler.deploy = undefined;
   // Whatever a test has deployed.
   account.deployments.splice(0, Number.POSITIVE_INFINITY, ...deployments);
   expect(await leaks()).toEqual([]);
@@ -181,8 +171,6 @@ async function countPets(name: string): Promise<number> {
 }
 
 const BUILD_STEP = `[build]\ncommand = "npm run --silent build"\n`;
-/** In place of the build, which takes seconds. */
-const QUICK_STEP = `[build]\ncommand = "mv built dist"\n`;
 
 /** Makes every list fail, in the first line of its handler. */
 const BROKEN: Change = [
@@ -280,44 +268,35 @@ it("./petstore deploy says that production is unchanged if the upload fails", as
 });
 
 it("./petstore deploy rolls back to the previous version, not to a failed one", async () => {
-  // The build of the first deployment again.
-  const { build } = first;
-  await git("checkout", "--quiet", "--force", build.replace(/.*\+/, ""));
-  const redeploy = () => account.deployAgain(`${deployments[1]?.versions[0]?.version_id}`);
-  wrangler.deploy = async () => {
-    await redeploy();
-    // The Worker is live when this fails.
-    throw new Error("too many cron triggers");
-  };
+  // The Worker is live when this fails.
   api.intercept(async (request, _, send) => {
+    if (request.endsWith("/schedules")) throw apiError(400, 10_072, "too many cron triggers");
     if (request !== "POST /workers/scripts/petstore/deployments") return send();
     throw apiError(500, 10_013, "try again later");
   });
-  const deployFirst = () => run(`deploy --url ${account.production}`);
+  const { build, ...outcome } = await deploy("7.3.0", BROKEN);
   const state = `production is still ${escaped(build)}, because the rollback failed: .*try again later.*`;
-  expect(await deployFirst()).toMatchObject(failed("too many cron triggers", state));
+  expect(outcome).toMatchObject(failed("too many cron triggers", state));
   expect(await buildAt(account.production)).toBe(build);
 
   api.intercept();
-  wrangler.deploy = async () => {
-    await redeploy();
-    return { output: "", urls: [] };
-  };
-  const rolledBack = failed(LISTS_FAIL, `rolled back to ${escaped(good.build)}, which passes`);
-  expect(await deployFirst()).toMatchObject(rolledBack);
+  const again = await run(`deploy --url ${account.production}`);
+  expect(again).toMatchObject(failed(LISTS_FAIL, `rolled back to ${escaped(good.build)}, which passes`));
   expect(await buildAt(account.production)).toBe(good.build);
   // Objects may be what is broken.
   expect(account.deployments[0]?.strategy).toEqual({ mode: "immediate" });
 });
 
 it("./petstore deploy rolls nothing back after another deployment at the same time", async () => {
-  wrangler.deploy = async () => {
-    account.deployments.unshift(...deployments.slice(1));
-    throw new Error("too many cron triggers");
-  };
+  const [current, other] = deployments;
+  api.intercept(async (request, _, send) => {
+    if (!request.endsWith("/schedules") || other === undefined) return send();
+    account.deployments.unshift(other);
+    throw apiError(400, 10_072, "too many cron triggers");
+  });
   const state = `production is ${escaped(first.build)}, from another deployment; nothing was rolled back`;
   expect(await deploy("7.4.0")).toMatchObject(failed("too many cron triggers", state));
-  expect(account.deployments).toEqual([deployments[1], ...deployments]);
+  expect([account.deployments.length, account.deployments[2]]).toEqual([4, current]);
 });
 
 it("./petstore deploy changes nothing while a gradual deployment is under way", async () => {
@@ -330,8 +309,8 @@ it("./petstore deploy changes nothing while a gradual deployment is under way", 
 });
 
 it("./petstore preview deploys beside production, on the databases of the previews, until it is deleted", async () => {
-  const build = await commit("7.0.0", WITH_ROUTES, ["wrangler.toml", "[assets]", `${QUICK_STEP}\n[assets]`]);
-  await rename("dist", "built");
+  const build = await commit("7.0.0", WITH_ROUTES, ["wrangler.toml", "[assets]", `${BUILD_STEP}\n[assets]`]);
+  await rm("dist", { recursive: true });
   // wrangler would deploy another Worker with these.
   vi.stubEnv("CLOUDFLARE_ENV", "elsewhere");
   vi.stubEnv("WRANGLER_CI_OVERRIDE_NAME", "elsewhere");
@@ -401,8 +380,6 @@ it.each([
 ])("./petstore %s --dry-run works without an account", async (words, plan) => {
   await commit("7.0.0");
   vi.stubEnv("CLOUDFLARE_API_TOKEN", "");
-  // configuration.test.ts builds what is deployed to production.
-  if (words === "deploy") wrangler.deploy = async () => ({ output: "", urls: [] });
   api.requests.length = 0;
   const { exitCode, stdout } = await run(`${words} --dry-run`);
   expect([exitCode, api.requests]).toEqual([0, []]);

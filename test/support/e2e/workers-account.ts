@@ -91,13 +91,6 @@ export async function startWorkersAccount() {
     return { id: "petstore", deployment_id: id };
   }
 
-  /** Deploys to production what has been uploaded, as a new version. */
-  async function deployAgain(id: string) {
-    const copy = randomUUID();
-    versions.set(copy, versions.get(id) as Version);
-    await deploy(copy);
-  }
-
   function findPreview() {
     if (preview === undefined) throw apiError(404, 10_025, "Preview not found");
     return preview;
@@ -158,7 +151,7 @@ export async function startWorkersAccount() {
   }
 
   const production = await urlOf("petstore");
-  return { query, routes, deployAgain, deployments, subdomain, production, stop };
+  return { query, routes, deployments, subdomain, production, stop };
 }
 
 async function readUpload({ req }: Context): Promise<Version> {
