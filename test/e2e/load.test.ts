@@ -4,5 +4,5 @@ import { expect, it } from "vitest";
 import { load } from "../stress/load/load.ts";
 
 it("counts, limits and pets reconcile after mixed traffic with a kill", async () => {
-  expect(await load({ seconds: 2, keys: 7, kills: 1 })).toMatchObject({ problems: [] });
+  expect(await load({ seconds: 8, keys: 7, kills: 1 })).toMatchObject({ problems: [] });
 });
