@@ -11,7 +11,7 @@ export default {
     "src/lib/**/*.ts",
     "src/openapi/{markdown,reference}.ts",
     "src/samples/operation.ts",
-    "scripts/{backup/patience,lib/io,lib/table,status/growth}.ts",
+    "scripts/{backup/patience,lib/io,lib/table}.ts",
     "client/src/*.ts",
     "!client/src/{index,schema,version}.ts",
     // Tests in workerd show what they do.

@@ -74,6 +74,27 @@ export function d1InMemory(sql = ""): D1Database {
   return d1On(memory, withCode);
 }
 
+/**
+ * Returns a function that splits a migration into its statements. SQLite itself finds where each ends, for which it has to know the tables:
+ * call it for all migrations in their order. It throws SQLite's error on a wrong statement.
+ */
+export function statementSplitter(): (sql: string) => string[] {
+  // A migration may defer the checks of foreign keys to its end, which is not here.
+  const memory = new DatabaseSync(":memory:", { enableForeignKeyConstraints: false });
+  return (sql) => {
+    const statements: string[] = [];
+    const skipped = /^(\s|;|--.*|\/\*[\s\S]*?\*\/)*/;
+    for (let rest = sql.replace(skipped, ""); rest !== ""; rest = rest.replace(skipped, "")) {
+      // The text of the first statement: SQLite ignores what follows.
+      const { sourceSQL } = memory.prepare(rest);
+      memory.exec(sourceSQL);
+      statements.push(sourceSQL);
+      rest = rest.slice(sourceSQL.length);
+    }
+    return statements;
+  };
+}
+
 /** `explained` makes an error of SQLite what D1 would throw. */
 function d1On(file: DatabaseSync, explained: (cause: unknown) => unknown): D1Database {
   // As D1 counts: a page that a deletion has freed is used again.

@@ -11,7 +11,7 @@ import { petstoreLine, shownPath } from "../lib/line.ts";
 import { pathError } from "../lib/path-error.ts";
 import { ifFound, openAccount } from "./account.ts";
 import { d1OverApi, timeTravelOverApi } from "./d1-api.ts";
-import { d1InMemory, d1OnFile } from "./d1-file.ts";
+import { d1InMemory, d1OnFile, statementSplitter } from "./d1-file.ts";
 import { readConfig } from "./wrangler.ts";
 
 /** What a database has. A command opens only what it needs: commands on keys work whatever has happened to the pets. */
@@ -272,15 +272,18 @@ const CREATE_MIGRATIONS_TABLE = `
 export async function migrate(database: D1Database, contents: Contents): Promise<string[]> {
   const pending = await pendingMigrations(database, contents);
   if (pending.length === 0) return [];
-  const { unstable_splitSqlQuery: split } = await import("wrangler");
+  const split = statementSplitter();
   await database.prepare(CREATE_MIGRATIONS_TABLE).run();
   const record = database.prepare("INSERT INTO d1_migrations (name) VALUES (?1)");
-  for (const file of pending) {
+  for (const file of await migrationFiles(contents)) {
     const path = `migrations/${contents}/${file}`;
-    const statements = split(await readFile(path, "utf8")).map((each) => database.prepare(each));
-    await database.batch([...statements, record.bind(file)]).catch((cause) => {
+    try {
+      const statements = split(await readFile(path, "utf8"));
+      if (!pending.includes(file)) continue;
+      await database.batch([...statements.map((each) => database.prepare(each)), record.bind(file)]);
+    } catch (cause) {
       throw new Error(`${path} failed: ${messageOf(cause)}`, { cause });
-    });
+    }
   }
   return pending.map((file) => `${contents}/${file}`);
 }

@@ -54,10 +54,14 @@ it("applies what is pending, once; a migration that fails is named, and leaves n
   expect(repaired).toMatchObject({ exitCode: 0, stdout: `${nothing}Applied pets/9999_collars.sql.\n` });
   expect((await migrate()).stdout).toBe(`${nothing}No pending migrations of pets.\n`);
 
-  // Its rows refer to one that exists only at its end.
+  // Its rows refer to one that exists only at its end. Not every semicolon ends a statement.
+  const trigger = "CREATE TRIGGER t AFTER INSERT ON a BEGIN SELECT ';'; SELECT 2; END;";
   const deferred =
-    "PRAGMA defer_foreign_keys = on; CREATE TABLE a (id INTEGER PRIMARY KEY); CREATE TABLE b (a INTEGER REFERENCES a); INSERT INTO b VALUES (1); INSERT INTO a VALUES (1);";
-  await writeFile(join(folder, "migrations/pets/99991_deferred.sql"), deferred);
+    "-- One; two\nPRAGMA defer_foreign_keys = on; CREATE TABLE a (id INTEGER PRIMARY KEY); CREATE TABLE b (a INTEGER REFERENCES a); INSERT INTO b VALUES (1); INSERT INTO a VALUES (1);";
+  await writeFile(
+    join(folder, "migrations/pets/99991_deferred.sql"),
+    `${deferred}${trigger}; /* end; */\n-- end`,
+  );
   expect(await migrate()).toMatchObject({ exitCode: 0 });
   expect(await runPetstore("status")).toMatchObject({
     exitCode: 0,
