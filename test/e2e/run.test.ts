@@ -52,7 +52,7 @@ beforeAll(async () => {
     "scripts/petstore.ts",
     "console.log(JSON.stringify([process.env.INIT_CWD, process.argv[2]]));\n",
   );
-  for (const name of ["wrangler", "tool", "node"]) await npm(".", "pack", `./${name}`);
+  await npm(".", "pack", "./wrangler", "./tool", "./node");
   for (const name of [".", "scripts/node"]) await npm(name, "install", "--package-lock-only");
   expect(await lock()).toContain('"hasInstallScript": true');
 });
