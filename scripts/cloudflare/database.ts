@@ -278,9 +278,8 @@ export async function migrate(database: D1Database, contents: Contents): Promise
   for (const file of await migrationFiles(contents)) {
     const path = `migrations/${contents}/${file}`;
     try {
-      const statements = split(await readFile(path, "utf8"));
-      if (!pending.includes(file)) continue;
-      await database.batch([...statements.map((each) => database.prepare(each)), record.bind(file)]);
+      const statements = split(await readFile(path, "utf8")).map((each) => database.prepare(each));
+      if (pending.includes(file)) await database.batch([...statements, record.bind(file)]);
     } catch (cause) {
       throw new Error(`${path} failed: ${messageOf(cause)}`, { cause });
     }
