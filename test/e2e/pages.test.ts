@@ -17,7 +17,14 @@ import { fillGuide } from "../../src/openapi/guide.ts";
 import { guideAsHtml } from "../../src/openapi/html.ts";
 import { MALFORMED_KEY } from "../../src/site/key.ts";
 import { UNREACHABLE } from "../../src/site/text.ts";
-import { answerUsage, CHROMIUM, EXAMPLE_MS, keyField, openBrowser } from "../support/e2e/browser.ts";
+import {
+  answerUsage,
+  CHROMIUM,
+  EXAMPLE_MS,
+  holdBack,
+  keyField,
+  openBrowser,
+} from "../support/e2e/browser.ts";
 import { expectUsable, pageOpener } from "../support/e2e/pages.ts";
 import { copyProject, runProcess } from "../support/e2e/petstore.ts";
 import { sharedPetstore } from "../support/e2e/shared-petstore.ts";
@@ -269,16 +276,12 @@ describe.skipIf(CHROMIUM === undefined)("the usage page", () => {
       const { key: free } = await petstore.newKey("free");
       const isOfFree = (request: { headers(): Record<string, string> }) =>
         request.headers().authorization?.endsWith(free) === true;
-      const answer = Promise.withResolvers<void>();
-      await page.route("**/v1/usage", async (route) => {
-        if (isOfFree(route.request())) await answer.promise;
-        await route.continue();
-      });
+      const answer = await holdBack(page, "**/v1/usage", isOfFree);
       await enter(page, free);
       await enter(page, key);
       await page.getByText("This key is on the Business plan.").waitFor();
       const late = page.waitForResponse((response) => isOfFree(response.request()));
-      answer.resolve();
+      answer();
       await (await late).finished();
       expect(await page.locator("#state").textContent()).toBe("This key is on the Business plan.");
     });

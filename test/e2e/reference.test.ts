@@ -13,7 +13,7 @@ import { ERROR_MESSAGES } from "../../src/openapi/error-examples.ts";
 import { REMEDIES } from "../../src/openapi/errors.ts";
 import { MALFORMED_KEY } from "../../src/site/key.ts";
 import { UNREACHABLE } from "../../src/site/text.ts";
-import { CHROMIUM, consoleOf, newPage, openBrowser } from "../support/e2e/browser.ts";
+import { CHROMIUM, consoleOf, holdBack, newPage, openBrowser } from "../support/e2e/browser.ts";
 import { expectUsable, pageOpener } from "../support/e2e/pages.ts";
 import { runProcess } from "../support/e2e/petstore.ts";
 import { sharedPetstore } from "../support/e2e/shared-petstore.ts";
@@ -191,18 +191,14 @@ describe.skipIf(CHROMIUM === undefined)("the console", () => {
 
   it("a second Send waits for the first, Stop ends it, a failure of the network says what it can be, and then it can be sent", async () => {
     const parts = await filledIn("createPet");
-    const answer = Promise.withResolvers<void>();
-    await page.route("**/v1/**", async (route) => {
-      await answer.promise;
-      await route.fallback();
-    });
+    const answer = await holdBack(page, "**/v1/**");
     await parts.send.dblclick();
     await parts.outcome.getByText("Waiting for the response…").waitFor();
     expect(sent).toHaveLength(1);
     await parts.stop.click();
     await parts.outcome.getByText("Stopped.").waitFor();
     expect([await parts.stop.isVisible(), await focused()]).toEqual([false, "send"]);
-    answer.resolve();
+    answer();
     await page.unrouteAll();
 
     await page.context().setOffline(true);
@@ -285,17 +281,13 @@ describe.skipIf(CHROMIUM === undefined)("the console", () => {
 
     for (const typed of ["listPets", "createPet"]) {
       await parts.field("key").fill(key);
-      const answer = Promise.withResolvers<void>();
-      await page.route("**/v1/**", async (route) => {
-        await answer.promise;
-        await route.continue().catch(() => {});
-      });
+      const answer = await holdBack(page, "**/v1/**");
       await parts.send.click();
       await parts.outcome.getByText("Waiting").waitFor();
       const other = consoleOf(page, typed).field("key");
       await other.press("ControlOrMeta+a");
       await other.pressSequentially("pet_other");
-      answer.resolve();
+      answer();
       await page.unrouteAll({ behavior: "wait" });
       expect([await focused(), await other.inputValue()]).toEqual(["key", "pet_other"]);
       expect([await parts.body.isVisible(), await parts.stop.isVisible()]).toEqual([false, false]);
@@ -305,15 +297,11 @@ describe.skipIf(CHROMIUM === undefined)("the console", () => {
 
   it("leaves the focus to a user who has gone on", async () => {
     const parts = await filledIn("listPets");
-    const answer = Promise.withResolvers<void>();
-    await page.route("**/v1/**", async (route) => {
-      await answer.promise;
-      await route.continue();
-    });
+    const answer = await holdBack(page, "**/v1/**");
     await parts.send.click();
     const name = consoleOf(page, "createPet").field("name");
     await name.pressSequentially("Bel");
-    answer.resolve();
+    answer();
     await parts.body.waitFor();
     await name.pressSequentially("lo");
     expect([await focused(), await name.inputValue()]).toEqual(["name", "Bello"]);
@@ -358,12 +346,8 @@ describe.skipIf(CHROMIUM === undefined)("the console", () => {
   });
 
   it("sends nothing before its script runs, and keeps what was typed until then", async () => {
-    const script = Promise.withResolvers<void>();
     const late = await newPage(browser);
-    await late.route("**/reference.js", async (route) => {
-      await script.promise;
-      await route.continue();
-    });
+    const loadScript = await holdBack(late, "**/reference.js");
     await late.goto(petstore.origin, { waitUntil: "commit" });
     const { field, send, body } = consoleOf(late, "createPet");
     await field("key").fill(key);
@@ -371,7 +355,7 @@ describe.skipIf(CHROMIUM === undefined)("the console", () => {
     for (const [name, value] of Object.entries(VALID.createPet ?? {})) await field(name).fill(value);
     expect(await send.isDisabled()).toBe(true);
     await field("name").press("Enter");
-    script.resolve();
+    loadScript();
     await send.click();
     await body.waitFor();
     expect(await field(HEADER.idempotencyKey).inputValue()).toBe("typed");

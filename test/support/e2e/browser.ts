@@ -1,7 +1,14 @@
 // The machine's Chromium, driven by playwright-core, which does not install a browser; and the reference page in it.
 
 import { existsSync } from "node:fs";
-import { type Browser, type BrowserContextOptions, chromium, type Locator, type Page } from "playwright-core";
+import {
+  type Browser,
+  type BrowserContextOptions,
+  chromium,
+  type Locator,
+  type Page,
+  type Request,
+} from "playwright-core";
 import type { UsageBody } from "../../../src/keys/usage/usage-body.ts";
 import { WAIT_MS } from "../hang.ts";
 
@@ -31,6 +38,21 @@ export async function newPage(browser: Browser, options: BrowserContextOptions =
   const context = await browser.newContext(options);
   context.setDefaultTimeout(WAIT_MS);
   return context.newPage();
+}
+
+/** Holds back requests of a page, by default all for `pattern`, until the returned function is called. */
+export async function holdBack(
+  page: Page,
+  pattern: string,
+  isHeld = (_: Request) => true,
+): Promise<() => void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  await page.route(pattern, async (route) => {
+    if (isHeld(route.request())) await promise;
+    // The page may have given up the request.
+    await route.fallback().catch(() => {});
+  });
+  return resolve;
 }
 
 export const keyField = (page: Page): Locator => page.getByLabel("Your API key");
