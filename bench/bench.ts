@@ -37,7 +37,7 @@ const CASES: Record<string, Case> = {
     async () => (await simulations()).measureObjects(),
   ],
   ladder: [
-    "five designs of a rate limiter on virtual time; writes docs/limits.md and its chart",
+    "five designs of a rate limiter on virtual time; writes docs/limits.csv and its chart",
     async () => (await simulations()).measureLadder(),
   ],
   geo: [

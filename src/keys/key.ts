@@ -33,17 +33,17 @@ export const MAX_REPLACED_SECRETS = 20;
 /** What ends a key, or interrupts it. */
 type Ends = Pick<KeyFields, "revokedAtMs" | "suspendedAtMs" | "expiresAtMs">;
 
-export type KeyState = "active" | "suspended" | "expired" | "revoked";
+export type KeyStatus = "active" | "suspended" | "expired" | "revoked";
 
 /** What is final comes first, then what an operator has decided. */
-export function stateOf({ revokedAtMs, suspendedAtMs, expiresAtMs }: Ends, nowMs: number): KeyState {
+export function stateOf({ revokedAtMs, suspendedAtMs, expiresAtMs }: Ends, nowMs: number): KeyStatus {
   if (revokedAtMs !== null) return "revoked";
   if (suspendedAtMs !== null) return "suspended";
   return expiresAtMs !== null && expiresAtMs <= nowMs ? "expired" : "active";
 }
 
 /** Why a secret is not valid. */
-export type SecretProblem = "unknown" | "replaced" | Exclude<KeyState, "active">;
+export type SecretProblem = "unknown" | "replaced" | Exclude<KeyStatus, "active">;
 
 /** Undefined for a valid secret. */
 export function problemOf(

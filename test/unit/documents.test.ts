@@ -216,7 +216,7 @@ const PHRASES: Record<string, string[]> = {
     "isolate memory, {MAX_KEYS} keys",
     "(less than {LAST_SHARE} is left)",
     "More than max({MIN_TOLERATED_REFUSALS}, {TOLERATED_LIMITS} × the largest limit",
-    "(what is left is {FAR} times the recent requests)",
+    "(what is left is {FAR} times all recent requests)",
     "from {FAR_MIN_RECENT} recent requests on",
     "at most {LEASE_SHARE} of what is left",
     "an address has {REQUESTS_PER_MINUTE} places a minute",

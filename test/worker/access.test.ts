@@ -1,4 +1,4 @@
-// What a read-only key may do, and when a change of access takes effect. test/unit/messages.test.ts has keys of the release before.
+// What a read-only key may do, and when a change of access takes effect. test/unit/readers.test.ts has keys of the release before.
 
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";

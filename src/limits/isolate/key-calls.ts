@@ -7,7 +7,6 @@ import { DeadlineExceeded } from "../../lib/deadline.ts";
 import { type Loan, leftOf, lend, OVER } from "../../lib/loan.ts";
 import type { Runtime } from "../../lib/runtime.ts";
 import { LimiterUnavailable } from "../errors.ts";
-import { type Known, readAcquireAnswer, readKeyAnswer, readUsageAnswer } from "../messages.ts";
 import { type KeyPolicy, loadKey } from "../policy.ts";
 import {
   type AcquireRequest,
@@ -17,6 +16,7 @@ import {
   MAX_WAIT_MS,
   type NoKey,
 } from "../protocol.ts";
+import { type Known, readAcquireAnswer, readKeyAnswer, readUsageAnswer } from "../readers.ts";
 import type { Decision } from "../windows.ts";
 import { callObject } from "./call-object.ts";
 import type { Credential, KeyRequest } from "./caller.ts";

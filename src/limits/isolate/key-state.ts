@@ -5,7 +5,6 @@
 import { DeadlineExceeded } from "../../lib/deadline.ts";
 import { type Loan, leftOf, lend, OVER } from "../../lib/loan.ts";
 import { LimiterUnavailable } from "../errors.ts";
-import type { Known } from "../messages.ts";
 import { hasSecret, type KeyPolicy, limitsOf, readKeyBy, type Terms, termsOf } from "../policy.ts";
 import {
   type AcquireAnswer,
@@ -19,6 +18,7 @@ import {
   type Status,
   type UsableKey,
 } from "../protocol.ts";
+import type { Known } from "../readers.ts";
 import {
   add,
   addEach,
@@ -189,8 +189,8 @@ export class KeyState<Key extends object> {
   }
 
   /** Whether this was a secret of the key when the isolate last had a key. */
-  hadSecret(secret: string): boolean {
-    return hasSecret(this.#policy, this.#key.key, secret);
+  hadSecret(hash: string): boolean {
+    return hasSecret(this.#policy, this.#key.key, hash);
   }
 
   /** Takes a key that was asked for at `sentMs`, unless the one that is held may be used for longer. */
@@ -389,13 +389,13 @@ export class KeyState<Key extends object> {
   }
 
   /** The requests with this secret, which the isolate can't judge. */
-  #withSecret(secret: string | undefined): Waiter<Key>[] {
-    return secret === undefined ? [] : this.#waiters.filter((each) => each.secret === secret);
+  #withSecret(hash: string | undefined): Waiter<Key>[] {
+    return hash === undefined ? [] : this.#waiters.filter((each) => each.secret === hash);
   }
 
   /** Whether a request waits for an answer about this secret. */
-  isIntroducing(secret: string): boolean {
-    return this.#withSecret(secret).length > 0;
+  isIntroducing(hash: string): boolean {
+    return this.#withSecret(hash).length > 0;
   }
 
   /** How long a request may wait. If the clock has stepped back, it has arrived now. */

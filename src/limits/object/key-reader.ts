@@ -53,11 +53,11 @@ export class KeyReader<Key extends object> {
   }
 
   /**
-   * The key for an answer. If it lacks the secret with the hash `secret`, it is read again, unless that has just been done; then
+   * The key for an answer. If it lacks the secret with this hash, it is read again, unless that has just been done; then
    * `isPatient` waits until it may be. Without a key that may be used, or that tells of the secret, the answer is the error of the
    * read.
    */
-  async answer(secret?: string, isPatient = false): Promise<KeyAnswer<Key> | NoKey> {
+  async answer(hash?: string, isPatient = false): Promise<KeyAnswer<Key> | NoKey> {
     const before = this.#reads;
     const waited: { loadMs?: number } = {};
     const read = async () => {
@@ -66,9 +66,9 @@ export class KeyReader<Key extends object> {
       waited.loadMs = (waited.loadMs ?? 0) + Math.max(0, this.#runtime.now() - beganMs);
     };
     const isMissing = () => {
-      if (secret === undefined || this.#isNull || this.#latestNumber > before) return false;
+      if (hash === undefined || this.#isNull || this.#latestNumber > before) return false;
       const key = this.#latest?.key ?? null;
-      return key === null || !this.#source.hasSecret(key, secret);
+      return key === null || !this.#source.hasSecret(key, hash);
     };
     const isRecovering = this.#failure !== undefined && isMissing();
     if (this.#ageMs >= MAX_AGE_MS || isRecovering) await read();

@@ -5,7 +5,6 @@
 // (alarm.ts), and deletes the storage after at least 40 days without a request.
 
 import type { Runtime } from "../../lib/runtime.ts";
-import { readAcquireRequest, readIdentifyRequest } from "../messages.ts";
 import { hasSecret, type KeyPolicy, limitsOf, loadKey, termsOf } from "../policy.ts";
 import {
   type AcquireAnswer,
@@ -16,6 +15,7 @@ import {
   type NoKey,
   type UsageAnswer,
 } from "../protocol.ts";
+import { readAcquireRequest, readIdentifyRequest } from "../readers.ts";
 import { longest, resetMs } from "../windows.ts";
 import { acquire, isCounted, statusOf } from "./acquire.ts";
 import { afterBan, afterChange, afterUsage, alarmMs, isOverdue, NEVER, NOTHING_UNWRITTEN } from "./alarm.ts";
@@ -100,8 +100,8 @@ export function limitedObject<Env, Key extends object, Base extends abstract new
       return this.#object.acquire(request);
     }
 
-    identify(secret: string) {
-      return this.#object.identify(secret);
+    identify(hash: string) {
+      return this.#object.identify(hash);
     }
 
     usage() {
@@ -179,9 +179,9 @@ export class LimitedObject<Key extends object> {
     return { ...answer, result };
   }
 
-  /** The key, with the secret that has this SHA-256 if that exists. Counts nothing. */
-  async identify(secret: string): Promise<KeyAnswer<Key> | NoKey> {
-    return this.#key.answer(readIdentifyRequest(secret), true);
+  /** The key, with the secret that has this SHA-256 if it exists. Counts nothing. */
+  async identify(hash: string): Promise<KeyAnswer<Key> | NoKey> {
+    return this.#key.answer(readIdentifyRequest(hash), true);
   }
 
   /** The status of the key, and the totals of its days. Changes no counts. */

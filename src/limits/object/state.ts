@@ -15,9 +15,9 @@ import {
   TIME,
   whole,
 } from "../../lib/tolerant.ts";
-import { AMOUNT, readDay } from "../messages.ts";
 import { type KeyPolicy, limitsOf, readKeyBy } from "../policy.ts";
 import { DAY_MS } from "../protocol.ts";
+import { AMOUNT, readDay } from "../readers.ts";
 import {
   type Count,
   type Counts,

@@ -6,14 +6,14 @@ import { KEY_POLICY, type Key } from "../../src/keys/key.ts";
 import { WINDOWS } from "../../src/keys/plans.ts";
 import type { Reader, Refuse } from "../../src/lib/tolerant.ts";
 import { refuseAll } from "../../src/lib/tolerant.ts";
+import { unusedQuota } from "../../src/limits/object/quota.ts";
+import * as state from "../../src/limits/object/state.ts";
 import {
   readAcquireAnswer,
   readAcquireRequest,
   readKeyAnswer,
   readUsageAnswer,
-} from "../../src/limits/messages.ts";
-import { unusedQuota } from "../../src/limits/object/quota.ts";
-import * as state from "../../src/limits/object/state.ts";
+} from "../../src/limits/readers.ts";
 import { startOfWindowMs } from "../../src/limits/windows.ts";
 import { drop, fieldsOf, replaceNumber } from "../support/fields.ts";
 import * as first from "../support/releases/1.0.0.ts";
