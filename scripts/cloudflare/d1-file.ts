@@ -83,7 +83,7 @@ export function statementSplitter(): (sql: string) => string[] {
   const memory = new DatabaseSync(":memory:", { enableForeignKeyConstraints: false });
   return (sql) => {
     const statements: string[] = [];
-    const skipped = /^(\s|;|--.*|\/\*[\s\S]*?\*\/)*/;
+    const skipped = /^(\s|;|--.*|\/\*[\s\S]*?(\*\/|$))*/;
     for (let rest = sql.replace(skipped, ""); rest !== ""; rest = rest.replace(skipped, "")) {
       // The text of the first statement: SQLite ignores what follows.
       const { sourceSQL } = memory.prepare(rest);

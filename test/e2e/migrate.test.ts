@@ -60,7 +60,7 @@ it("applies what is pending, once; a migration that fails is named, and leaves n
     "-- One; two\nPRAGMA defer_foreign_keys = on; CREATE TABLE a (id INTEGER PRIMARY KEY); CREATE TABLE b (a INTEGER REFERENCES a); INSERT INTO b VALUES (1); INSERT INTO a VALUES (1);";
   await writeFile(
     join(folder, "migrations/pets/99991_deferred.sql"),
-    `${deferred}${trigger}; /* end; */\n-- end`,
+    `${deferred}${trigger}; /* a; */\n-- b;\n/* c;`,
   );
   expect(await migrate()).toMatchObject({ exitCode: 0 });
   expect(await runPetstore("status")).toMatchObject({
