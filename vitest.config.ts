@@ -85,6 +85,7 @@ export default defineConfig({
         test: {
           name: "simulation",
           include: ["test/simulation/**/*.test.ts"],
+          isolate: false,
           ...IN_NODE,
           execArgv: QUIET,
           provide: {

@@ -14,7 +14,9 @@ export const IN_NODE = {
 export const UNIT = {
   name: "unit",
   include: ["test/unit/**/*.test.ts"],
-  setupFiles: ["./test/support/math-random.ts"],
+  setupFiles: ["./test/support/unit-setup.ts"],
+  // Half the processor time of a process for each file.
+  isolate: false,
   ...IN_NODE,
 };
 
