@@ -8,7 +8,7 @@ import { afterAll, beforeAll, beforeEach, expect, it, onTestFinished, vi } from 
 import { findLastBackup } from "../../scripts/backup/backup.ts";
 import { migrate, openDatabases } from "../../scripts/cloudflare/database.ts";
 import { loginName } from "../../scripts/keys/options.ts";
-import { apiError, DATABASES, memoryAccount } from "../support/e2e/cloudflare-api.ts";
+import { apiError } from "../support/e2e/cloudflare-api.ts";
 import { runPetstore } from "../support/e2e/in-process.ts";
 import { startPetstore } from "../support/e2e/petstore.ts";
 import { useAccount } from "../support/e2e/use-account.ts";
@@ -17,7 +17,7 @@ const NOW = "2026-11-28T03:17:00Z";
 const OWN = "petstore-local-2026-11-28T031700Z.backup";
 const SILENT_SUCCESS = { exitCode: 0, stdout: "", using: "", stderr: "" };
 
-const { api, databaseOf } = await useAccount(DATABASES, memoryAccount());
+const { api, databaseOf } = await useAccount();
 let base: string;
 let state: string;
 /** Where a test's backups are. */
