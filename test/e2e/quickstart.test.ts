@@ -5,7 +5,7 @@ import { readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { request } from "node:http";
 import { join } from "node:path";
 import { json } from "node:stream/consumers";
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { registryPath } from "../../scripts/cloudflare/database.ts";
 import { WRANGLER } from "../../scripts/cloudflare/wrangler.ts";
 import { failure } from "../support/e2e/in-process.ts";
@@ -30,7 +30,7 @@ beforeAll(async () => {
 });
 
 afterAll(async () => {
-  await service?.stop();
+  await service?.stop().catch(() => {});
   await rm(folder, { recursive: true, force: true });
 });
 
@@ -39,7 +39,8 @@ function call(path: string): Promise<Response> {
   return fetch(origin + path, { headers: { Authorization: `Bearer ${key}` } });
 }
 
-describe("npm start", () => {
+// In this order: one test starts the service again, and the last one ends it.
+describe("npm start", { shuffle: false }, () => {
   it("refuses to serve the databases of an account", async () => {
     expect(await runScript("scripts/start.ts", ["--remote"])).toMatchObject(
       failure(2, /^error: npm start serves the local .*\n$/),
@@ -67,21 +68,6 @@ describe("npm start", () => {
     expect([exitCode, stderr]).toEqual([1, `error: ${problem}\n`]);
   });
 
-  it("says so and ends when it does not answer any more, and leaves no process", async () => {
-    const another = await start(join(folder, "another"), { cwd: folder });
-    const { closed, printed, runtimes, stop } = another;
-    onTestFinished(() => stop().catch(() => {}));
-    // While wrangler still starts, it repairs this itself.
-    await fetch(`${another.origin}/version`);
-    // The one that has the port: wrangler starts another, which lets requests wait for good.
-    const [first = Number.NaN] = await runtimes();
-    process.kill(first, "SIGKILL");
-    const [exitCode] = await closed;
-    expect([exitCode, await runtimes()]).toEqual([1, []]);
-    expect(printed()).toMatch(/\nerror: the service does not answer any more, .*\n$/);
-  });
-
-  // One test, because others may follow in any order: without a route before the restart, with one after it.
   it("prints what a new user needs; ends with npm, and keeps pets and keys for the next start", async () => {
     expect(printed).toContain(`\n  curl -i ${origin}/v1/pets -H "Authorization: Bearer ${key}"\n`);
     // The port comes from --port: wrangler's default is 8787.
@@ -117,5 +103,17 @@ describe("npm start", () => {
     // The service is still at localhost.
     const page = await call("/v1/pets?limit=1");
     expect(page.headers.get("Link")).toContain(`<${origin}/v1/pets?limit=1&cursor=`);
+  });
+
+  it("says so and ends when it does not answer any more, and leaves no process", async () => {
+    const { closed, printed, runtimes } = service;
+    // While wrangler still starts, it repairs this itself.
+    await fetch(`${origin}/version`);
+    // The one that has the port: wrangler starts another, which lets requests wait for good.
+    const [first = Number.NaN] = await runtimes();
+    process.kill(first, "SIGKILL");
+    const [exitCode] = await closed;
+    expect([exitCode, await runtimes()]).toEqual([1, []]);
+    expect(printed()).toMatch(/\nerror: the service does not answer any more, .*\n$/);
   });
 });
