@@ -19,7 +19,7 @@ const require = createRequire(import.meta.url);
 /** The path of the runtime's executable. */
 const { default: workerd } = require("workerd") as { default: string };
 
-/** wrangler, which would read it too, takes two seconds to load. */
+/** wrangler would read it too, but takes seconds to load. */
 const config = parse(readFileSync(join(root, "wrangler.toml"), "utf8")) as {
   compatibility_date: string;
   keep_names?: boolean;

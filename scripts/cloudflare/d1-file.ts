@@ -1,5 +1,6 @@
 // D1 on a local file, for commands on local databases, also while `wrangler dev` serves from the same file: the part of D1Database
-// that the stores use. It needs neither wrangler nor workerd, which take longer to load than a command takes.
+// that the stores use, and how SQLite splits a migration. It needs neither wrangler nor workerd, which take longer to load than a command
+// takes.
 
 import { existsSync, mkdirSync } from "node:fs";
 import { dirname } from "node:path";
@@ -75,8 +76,8 @@ export function d1InMemory(sql = ""): D1Database {
 }
 
 /**
- * Returns a function that splits a migration into its statements. SQLite itself finds where each ends, for which it has to know the tables:
- * call it for all migrations in their order. It throws SQLite's error on a wrong statement.
+ * Returns a function that splits a migration into its statements, without wrangler's splitter. SQLite itself finds where each ends, for
+ * which it has to know the tables: call it for all migrations in their order. It throws SQLite's error on a wrong statement.
  */
 export function statementSplitter(): (sql: string) => string[] {
   // A migration may defer the checks of foreign keys to its end, which is not here.

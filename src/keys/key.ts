@@ -33,17 +33,17 @@ export const MAX_REPLACED_SECRETS = 20;
 /** What ends a key, or interrupts it. */
 type Ends = Pick<KeyFields, "revokedAtMs" | "suspendedAtMs" | "expiresAtMs">;
 
-export type KeyStatus = "active" | "suspended" | "expired" | "revoked";
+type State = "active" | "suspended" | "expired" | "revoked";
 
 /** What is final comes first, then what an operator has decided. */
-export function stateOf({ revokedAtMs, suspendedAtMs, expiresAtMs }: Ends, nowMs: number): KeyStatus {
+export function stateOf({ revokedAtMs, suspendedAtMs, expiresAtMs }: Ends, nowMs: number): State {
   if (revokedAtMs !== null) return "revoked";
   if (suspendedAtMs !== null) return "suspended";
   return expiresAtMs !== null && expiresAtMs <= nowMs ? "expired" : "active";
 }
 
 /** Why a secret is not valid. */
-export type SecretProblem = "unknown" | "replaced" | Exclude<KeyStatus, "active">;
+export type SecretProblem = "unknown" | "replaced" | Exclude<State, "active">;
 
 /** Undefined for a valid secret. */
 export function problemOf(

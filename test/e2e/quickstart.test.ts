@@ -30,6 +30,7 @@ beforeAll(async () => {
 });
 
 afterAll(async () => {
+  // The last test has ended it.
   await service?.stop().catch(() => {});
   await rm(folder, { recursive: true, force: true });
 });
