@@ -93,13 +93,20 @@ it("a list waits for one round: the object and the page in parallel, or only the
   expect(await send(newList())).toEqual([["pets"]]);
 });
 
-it.each(["slept", "has an old record"])(
-  "a list request waits for two hops in sequence if the object %s, and for the page meanwhile",
-  async (state) => {
+it.each([
+  ["slept", "a page", []],
+  ["has an old record", "a page", []],
+  ["slept", "the last page from a replica", [["pets"]]],
+])(
+  "if the object %s, %s waits for two hops in sequence, with the page meanwhile, and then for %j",
+  async (state, page, more) => {
     const { send, id } = await newSender();
     pass(10_000);
     if (state === "slept") await evictDurableObject(objectOf(id));
-    expect(await send(newList())).toEqual([["keys, object", "pets"]]);
+    expect(await send(page === "a page" ? newList() : LAST_PAGE)).toEqual([
+      ["keys, object", "pets"],
+      ...more,
+    ]);
   },
 );
 
