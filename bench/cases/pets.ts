@@ -1,7 +1,6 @@
 // The contents of databases before a measurement: the service's tables, pets, and a key whose limits no load reaches.
 
-import { readdir, readFile } from "node:fs/promises";
-import { join } from "node:path";
+import { migrate } from "../../scripts/cloudflare/database.ts";
 import { forEachWindow } from "../../src/keys/plans.ts";
 import { MAX_LIMIT } from "../../src/limits/windows.ts";
 import { createKey, createKeys } from "../../src/operators/admin.ts";
@@ -11,11 +10,6 @@ import type { Databases } from "../measure/workerd.ts";
 
 /** A limit that no load reaches. */
 export const NO_LIMIT = MAX_LIMIT;
-
-export interface Key {
-  id: string;
-  secret: string;
-}
 
 /** D1 ends a statement after 30 s. */
 const PETS_PER_STATEMENT = 100_000;
@@ -40,13 +34,9 @@ export async function fillD1(databases: Databases, pets: number): Promise<string
 
 /** Adds tables and pets to empty databases. The pets are the same each time. */
 export async function addTablesAndPets({ pets, keys }: Databases, count: number): Promise<void> {
-  const run = async (database: D1Database, sql: string) => {
-    const statements = sql.split(/;\s*$/m).filter((each) => each.trim() !== "");
-    await database.batch(statements.map((each) => database.prepare(each)));
-  };
-  for (const sql of await migrations("pets")) await run(pets, sql);
-  for (const sql of await migrations("keys")) await run(keys, sql);
-  if (keys === pets) await run(keys, INDEX_KEYS);
+  await migrate(pets, "pets");
+  await migrate(keys, "keys");
+  if (keys === pets) await keys.exec(INDEX_KEYS);
   for (let first = 1; first <= count; first += PETS_PER_STATEMENT) {
     const last = Math.min(count, first + PETS_PER_STATEMENT - 1);
     await pets.prepare(INSERT_PETS).bind(`${first}`, `${last}`).run();
@@ -60,27 +50,15 @@ export function pagePath(firstId: number, limit: number): string {
 
 /** Creates a key with this limit per minute and per day. Returns its secret. */
 export async function newKey(keys: D1Database, limit: number): Promise<string> {
-  return (await newKeyWithId(keys, limit)).secret;
+  return (await createKey(keys, keyWith(limit), OPERATOR)).secret;
 }
 
-/** Like newKey, but also returns the id. */
-export async function newKeyWithId(keys: D1Database, limit: number): Promise<Key> {
-  const { key, secret } = await createKey(keys, keyWith(limit), OPERATOR);
-  return { id: key.id, secret };
-}
-
-/** Creates keys with limits that no load reaches. */
-export async function newKeys(keys: D1Database, count: number): Promise<Key[]> {
+/** Creates keys with limits that no load reaches. Returns their secrets. */
+export async function newKeys(keys: D1Database, count: number): Promise<string[]> {
   const created = await createKeys(keys, Array(count).fill(keyWith(NO_LIMIT)), OPERATOR);
-  return created.map(({ key: { id }, secret }) => ({ id, secret }));
+  return created.map(({ secret }) => secret);
 }
 
 function keyWith(limit: number): NewKey {
   return { name: "bench", plan: "enterprise", limits: forEachWindow(() => limit), expiresAtMs: null };
-}
-
-async function migrations(database: keyof Databases): Promise<string[]> {
-  const folder = join(import.meta.dirname, "../../migrations", database);
-  const files = (await readdir(folder)).filter((file) => file.endsWith(".sql")).sort();
-  return Promise.all(files.map((file) => readFile(join(folder, file), "utf8")));
 }

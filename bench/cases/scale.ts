@@ -22,7 +22,7 @@ export async function measureScale(rounds: number): Promise<Table> {
     const [{ url, databases }] = workers;
     const filled = await databases();
     await addTablesAndPets(filled, 1_000);
-    const turns = (await newKeys(filled.keys, Math.max(...KEYS))).map(({ secret }): Turn => {
+    const turns = (await newKeys(filled.keys, Math.max(...KEYS))).map((secret): Turn => {
       return { path: "/v1/pets", header: ["Authorization", `Bearer ${secret}`] };
     });
     const request = async ({ path, header: [name, value] }: Turn) =>

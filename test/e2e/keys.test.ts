@@ -471,6 +471,8 @@ describe("./petstore keys suspend and resume", () => {
     await run(command);
     const changes = ["suspended: null → unpaid", "suspended: unpaid → leaked"];
     expect((await changesOf(id)).slice(1)).toEqual(changes.map((each) => expect.stringContaining(each)));
+    // The key has the reason of the record at the time of its suspension.
+    expect(await json(`list --search ${id}`)).toMatchObject([{ suspensionReason: "leaked" }]);
   });
 
   it("resume --reason leaves keys suspended that are so for another reason, and says so", async () => {
@@ -526,17 +528,6 @@ it("a read-only key is shown as one, from its creation until it may write", asyn
   const { id: expired } = await newKey("expired", -1);
   expect(await json(`access ${expired} read`)).toMatchObject({ access: "read", states: ["expired"] });
   expect(await printed(`expire ${expired} never`)).toContain(": active, read-only, ");
-});
-
-it("./petstore keys end-grace ends the replaced keys after a question, and says until when they would have worked", async () => {
-  const { id } = await newKey();
-  await run(`rotate ${id} --grace 3600 --yes`);
-  expect((await run(`end-grace ${id}`, "n\n")).exitCode).toBe(1);
-  expect(await rowOf(id)).toMatch(/ active, in-grace$/);
-  const { exitCode, stdout, stderr } = await run(`end-grace ${id}`, "y\n");
-  expect([exitCode, stdout]).toEqual([0, expect.stringContaining(`Ended all replaced keys of ${id} (`)]);
-  expect(stderr).toMatch(/^This ends the replaced keys of .* They would work until \d{4}-\S+Z at most\.\n/);
-  expect(await rowOf(id)).toMatch(/ active$/);
 });
 
 describe("./petstore keys find", () => {

@@ -1,4 +1,4 @@
-// Local databases, which commands open as files, also while a service in workerd uses them.
+// Local databases, which commands open as files.
 
 import { existsSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
@@ -15,9 +15,6 @@ import {
 import { DatabaseUnavailable, read, write } from "../../src/d1/statements.ts";
 import { runPetstore } from "../support/e2e/in-process.ts";
 import { emptyState, runScript } from "../support/e2e/petstore.ts";
-import { sharedPetstore } from "../support/e2e/shared-petstore.ts";
-
-const petstore = sharedPetstore();
 
 async function newDatabase(): Promise<{ state: string; keys: OpenDatabases["keys"] }> {
   const { state, remove } = await emptyState();
@@ -25,20 +22,6 @@ async function newDatabase(): Promise<{ state: string; keys: OpenDatabases["keys
   onTestFinished(() => close().then(remove));
   return { state, keys };
 }
-
-it("a key that a command creates works in the running service, and a command finds the pet that it creates", async () => {
-  const local = ["--persist-to", petstore.state];
-  const { stdout } = await runPetstore(["keys", "create", "--name", "x", "--plan", "free", ...local]);
-  const name = crypto.randomUUID();
-  const body = JSON.stringify({ name, categoryId: 1 });
-  const headers = { "Content-Type": "application/json" };
-  const created = await petstore.call("/v1/pets", stdout.trim(), { method: "POST", body, headers });
-  expect(created.status).toBe(201);
-  const { pets, close } = await openDatabases({ kind: "local", state: petstore.state }, "pets");
-  onTestFinished(close);
-  const count = pets.prepare("SELECT count(*) AS count FROM pets WHERE name = ?1").bind(name);
-  expect(await count.first()).toEqual({ count: 1 });
-});
 
 it("npm start sets aside a database whose tables other migrations have made, and no other", async () => {
   const { state, remove } = await emptyState();

@@ -1,4 +1,4 @@
-// Many isolates use one key, or know nothing of it yet, while calls and reads of the key take long; an object crashes before it answers.
+// Many isolates use one key, or know nothing of it yet, while calls and reads of the key take long.
 
 import { serialize } from "node:v8";
 import { expect, it } from "vitest";
@@ -8,8 +8,6 @@ import { FIRST_SECRET, type Isolate, type Message, type Read, World } from "./wo
 const START_MS = Date.UTC(2026, 10, 22, 12, 34, 2);
 /** When an isolate notices that a response is lost. */
 const LOST_MS = 1_000;
-/** When the object crashes after a call. */
-const CRASH_MS = 80;
 
 interface Network {
   random: Random;
@@ -20,14 +18,12 @@ interface Network {
   /** The share of the responses that are lost; those of retries are not. */
   lostShare?: number;
   readMs?: number;
-  /** What happens to a call that the object has executed. */
-  faultOf?: (message: Message) => "lost" | "crash" | undefined;
   onAnswer?: (answer: object) => void;
 }
 
 /** A key with this limit per minute. A crash of the object fails its calls. */
 function newWorld(limit: number, network: Network): World {
-  const { random, tripMs, callMs = 0, lostShare = 0, readMs = 0, faultOf, ...rest } = network;
+  const { random, tripMs, callMs = 0, lostShare = 0, readMs = 0, ...rest } = network;
   let freeMs = START_MS;
   const send = (message: Message) => {
     const { time } = world;
@@ -37,15 +33,9 @@ function newWorld(limit: number, network: Network): World {
       const { crashes } = world;
       const answer = await message.deliver();
       world.persist();
-      const fault = faultOf?.(message);
-      if (fault === "lost") return;
-      if (fault === "crash") time.after(CRASH_MS, () => world.crash(0));
       const fail = () => message.fail(new Error("lost"));
       if (isLost) time.after(LOST_MS, fail);
-      else
-        time.after(fault === "crash" ? CRASH_MS : tripMs, () =>
-          world.crashes === crashes ? answer?.() : fail(),
-        );
+      else time.after(tripMs, () => (world.crashes === crashes ? answer?.() : fail()));
     });
   };
   const read = ({ deliver }: Read) => world.time.after(readMs, () => deliver()());
@@ -166,32 +156,3 @@ it.each([
     }
   },
 );
-
-it("a crash before the answer to a report that takes back what a call was charged admits nothing twice", async () => {
-  for (let each = 0; each < 48; each += 1) {
-    let isLost = false;
-    let isReported = false;
-    const faultOf = ({ isolate, request }: Message) => {
-      const isLater = isolate === refused && world.time.nowMs > START_MS + 4_000;
-      if (isLater && !isLost) {
-        isLost = true;
-        return "lost";
-      }
-      if (!isLater || isReported || request.decisions.length === 0) return undefined;
-      isReported = true;
-      // Before the isolate repeats its report.
-      sendAt(world, world.time.nowMs - START_MS, other);
-      return "crash";
-    };
-    const world = newWorld(60, { random: new Random(1), tripMs: 10, faultOf });
-    const [refused, other] = [world.newIsolate(), world.newIsolate()];
-    // One isolate gets to know that nothing is left, while the other one holds a lease. So it later refuses what the object has admitted.
-    for (let ms = 0; ms < 1_500; ms += 50) sendAt(world, ms, other);
-    sendAt(world, 1_500, refused, 15 + Math.floor(each / 3));
-    sendAt(world, 3_500, other, each % 3);
-    sendAt(world, 4_000, refused);
-    sendAt(world, 10_000, other, 60);
-    await world.run();
-    world.throwFailure();
-  }
-});

@@ -7,32 +7,17 @@ const sizesOf = (bytes: Record<string, number>) =>
   Object.entries(bytes).map(([day, each]) => ({ day: `2026-${day}`, bytes: each }));
 
 it.each([
-  [
-    { "11-27": 100, "11-28": 350 },
-    { bytesPerDay: 250, days: 1 },
-  ],
+  [{ "11-27": 100, "11-28": 350 }, 250, 1],
   // What is between does not count.
-  [
-    { "10-31": 1_000, "11-01": 9_000, "11-29": 3_900 },
-    { bytesPerDay: 100, days: 29 },
-  ],
+  [{ "10-31": 1_000, "11-01": 9_000, "11-29": 3_900 }, 100, 29],
   // Days are missing, and summer time ends.
-  [
-    { "10-20": 1_000, "10-21": 1_000, "10-30": 6_000 },
-    { bytesPerDay: 500, days: 10 },
-  ],
-  [
-    { "11-01": 900, "11-03": 100 },
-    { bytesPerDay: -400, days: 2 },
-  ],
-  [
-    { "11-01": 900, "11-02": 950, "11-03": 900 },
-    { bytesPerDay: 0, days: 2 },
-  ],
-  [{ "11-01": 900 }, undefined],
-  [{}, undefined],
-])("the growth of %j is %j", (bytes, growth) => {
-  expect(growthOf(sizesOf(bytes))).toEqual(growth);
+  [{ "10-20": 1_000, "10-21": 1_000, "10-30": 6_000 }, 500, 10],
+  [{ "11-01": 900, "11-03": 100 }, -400, 2],
+  [{ "11-01": 900, "11-02": 950, "11-03": 900 }, 0, 2],
+  [{ "11-01": 900 }, undefined, undefined],
+  [{}, undefined, undefined],
+])("the growth of %j is %s a day, of %s days", (bytes, bytesPerDay, days) => {
+  expect(growthOf(sizesOf(bytes))).toEqual(days && { bytesPerDay, days });
 });
 
 it.each([

@@ -65,24 +65,6 @@ it.each(Object.keys(ROWS) as Contents[])(
   },
 );
 
-it.each(Object.keys(ROWS) as Contents[])("%s: each table can be backed up", (contents) => {
-  const columns = migrated(contents)
-    .prepare(
-      `SELECT tables.name AS name, group_concat(DISTINCT columns.type) AS types, max(columns.pk) AS pk
-       FROM pragma_table_list AS tables JOIN pragma_table_info(tables.name) AS columns
-       WHERE tables.type = 'table' AND tables.name NOT LIKE 'sqlite_%' GROUP BY tables.name`,
-    )
-    .all() as { name: string; types: string; pk: number }[];
-  expect(columns.length).toBeGreaterThan(1);
-  for (const { name, types, pk } of columns) {
-    expect(
-      types.split(",").filter((type) => !["INTEGER", "TEXT", "BLOB"].includes(type)),
-      name,
-    ).toEqual([]);
-    expect(pk, `${name} has no primary key`).toBeGreaterThan(0);
-  }
-});
-
 it.each(MIGRATIONS)("$contents/$name changes a bounded number of rows", ({ sql }) => {
   const statements = sql
     .replace(/--.*/g, "")

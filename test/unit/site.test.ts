@@ -211,12 +211,6 @@ describe("what a larger plan would have changed", () => {
     ],
     ["no plan is enough", of(1_000, 100_000, [100_000, 0, 0, 900]), "0, 1, 0", [NONE, WAITING]],
     ["the limits are larger by now", of(300, 10_000, [700, 240, 500, 299]), "0, 0, 740", [NOW, REPEATING]],
-    [
-      "the limits are smaller by now",
-      of(60, 1_000, [9_999, 0, 0, 10], [1_000, 0, 0, 10]),
-      "0, 2, 0",
-      [PRO, WAITING],
-    ],
     ["own limits", of(5, 10, [9, 0, 1, 4]), "0, 0, 1", [FREE, REPEATING]],
     [
       "a burst after the day was used up",

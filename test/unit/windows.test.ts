@@ -39,14 +39,6 @@ it("a window begins again at a multiple of its length, but not when the clock st
   expect(at(DAY_MS / 2)).toEqual([DAY_MS / 2, 0, DAY_MS / 2, 0, DAY_MS / 2, 0]);
 });
 
-it("counts begin with nothing, the shortest first", () => {
-  expect(Object.entries(Windows.unused(LENGTHS))).toEqual([
-    ["minute", { seconds: 60, startMs: 0, used: 0 }],
-    ["hour", { seconds: 3_600, startMs: 0, used: 0 }],
-    ["day", { seconds: 86_400, startMs: 0, used: 0 }],
-  ]);
-});
-
 it.each([
   [{}, "there is no window"],
   [{ blink: 9, day: 86_400 }, "blink of 9 s"],

@@ -7,7 +7,6 @@ import { app } from "../../src/app.ts";
 import { HEADER } from "../../src/http/header-names.ts";
 import { methodsOf } from "../../src/http/operations.ts";
 import { withChecksum } from "../../src/keys/secret.ts";
-import { watchObjects, watchReads } from "../support/worker/bindings.ts";
 import {
   type Client,
   countPets,
@@ -108,13 +107,6 @@ it.each<[string, number, path?: string]>([
   ...LOOPBACK.map((host): [string, number] => [host, 200]),
 ])("Plain HTTP is allowed on loopback hosts only: %s gets %i", async (host, status, path = "/v1/pets") => {
   expect((await client.call(path, {}, `http://${host}`)).status).toBe(status);
-});
-
-it("Plain HTTP is rejected before the key is looked up, and consumes nothing", async () => {
-  const [statements, calls] = [watchReads(client.id), watchObjects(client.id)];
-  expect((await client.call("/v1/pets", {}, "http://petstore.example")).status).toBe(400);
-  expect([statements, calls]).toEqual([[], []]);
-  expect((await client.get("/v1/pets")).headers.get(HEADER.rateLimitRemaining)).toBe("999");
 });
 
 it("Plain HTTP is allowed outside /v1, where no key is sent, and for preflights, so that a page can read the 400", async () => {

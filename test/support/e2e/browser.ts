@@ -10,6 +10,7 @@ import {
   type Request,
 } from "playwright-core";
 import type { UsageBody } from "../../../src/keys/usage/usage-body.ts";
+import { EXAMPLE_MS } from "../../../src/openapi/examples.ts";
 import { WAIT_MS } from "../hang.ts";
 
 const KNOWN_PATHS = [
@@ -72,9 +73,6 @@ export function consoleOf(page: Page, operation: string) {
     sample: form.locator(".sample:visible"),
   };
 }
-
-/** The time of the document's examples (Unix time). */
-export const EXAMPLE_MS = Date.parse("2026-11-20T12:34:20Z");
 
 /** Answers the usage page instead of the service, by default at the time of the examples. */
 export function answerUsage(page: Page, usage: UsageBody, nowMs = EXAMPLE_MS) {

@@ -36,16 +36,11 @@ it.each([
   ["http://shop.localhost", "http://shop.localhost/v1"],
   ["http://127.0.0.12:1/v1", "http://127.0.0.12:1/v1"],
   ["http://[::1]", "http://[::1]/v1"],
-  ["http://petstore.test", undefined],
   ["http://127.0.0.1.petstore.test", undefined],
   ["http://localhost.petstore.test", undefined],
   ["http://notlocalhost", undefined],
-  ["ftp://localhost", undefined],
-  ["https://user:password@petstore.test", undefined],
   ["http://user:password@shop.localhost", undefined],
-  ["https://petstore.test/v1?key=value", undefined],
   ["https://petstore.test/#there", undefined],
-  ["petstore.test", undefined],
 ])("the base URL %s is %s", async (baseURL, base) => {
   if (base === undefined) return expect(() => newStore({ baseURL })).toThrow(TypeError);
   const { store, requests } = newStore({ baseURL: new URL(baseURL) });
@@ -127,11 +122,6 @@ it("a list is requested when it is awaited or iterated, page by page, and only f
     "?limit=2&cursor=2",
     "?limit=2&cursor=3",
   ]);
-});
-
-it("a next page may be given without its origin", async () => {
-  const { store } = newStore({}, (page) => `/v1/pets?cursor=${page}`);
-  expect(await Array.fromAsync(store.pets.list())).toHaveLength(8);
 });
 
 it("a parameter that lists do not have is refused, such as an option of calls", async () => {

@@ -46,20 +46,6 @@ it.each([
   },
 );
 
-it("repeated requests are within maxConcurrency, and go first", async () => {
-  vi.spyOn(Math, "random").mockReturnValue(0);
-  const { store, requests } = newStore([answer(503, ""), answer(200)], { maxConcurrency: 1 });
-  const calls = range(3).map((id) => get(store, id));
-  await vi.runAllTimersAsync();
-  expect(await Promise.all(calls)).toEqual([0, 1, 2]);
-  expect(
-    requests
-      .map(({ url }) => url.at(-1))
-      .sort()
-      .join(""),
-  ).toBe("0012");
-});
-
 it("when the first call is aborted, the next one goes on at once", async () => {
   const { store, requests } = newStore([never, answer(200)]);
   // The first one asks for the limits.
