@@ -29,12 +29,6 @@ export const petstore: Program = defineGroup(
       "print the script with which a shell completes these commands",
       async () => ({ default: (await import("./commands/completion.ts")).completionOf(petstore) }),
     ],
-    help: [
-      "show the help of a command",
-      async () => ({
-        default: (await import("./commands/help.ts")).helpOf(petstore, "", ["keys create", "backup"]),
-      }),
-    ],
   },
   `${packageJson.name} ${packageJson.version}`,
 );

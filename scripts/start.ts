@@ -26,6 +26,7 @@ import { QUIET, WRANGLER } from "./cloudflare/wrangler.ts";
 import { defineCommand, integer, main } from "./lib/command.ts";
 import { type Io, ReportedError, UsageError } from "./lib/io.ts";
 import { petstoreLine } from "./lib/line.ts";
+import { withSeparators } from "./lib/report.ts";
 
 const DEMO_PETS = [
   { name: "Rex", categoryId: 1n, status: "available" },
@@ -162,7 +163,7 @@ async function announcement(origin: string, target: Target, databases: OpenDatab
     demoKey === undefined
       ? `Another key:  ${petstoreLine("keys create --name demo --plan free", ...targetOptions(target))}`
       : `API key:      ${demoKey}
-              (shown only once; Free plan: ${limitsText(PLAN_LIMITS.free, (limit) => limit.toLocaleString("en"))})`;
+              (shown only once; Free plan: ${limitsText(PLAN_LIMITS.free, withSeparators)})`;
   return `
 Service:      ${origin}/v1
 Reference:    ${origin}/

@@ -1,12 +1,13 @@
 // Backs up both databases while the service runs, and records that in the keys database, because the file can be on any machine.
 
 import { read } from "../../src/d1/statements.ts";
-import { formatTime } from "../../src/lib/rfc3339.ts";
 import { openAccount } from "../cloudflare/account.ts";
 import { appliedMigrations, deployedNames, type Target, targetOptions } from "../cloudflare/database.ts";
 import { findHighestId, findUnfinished, unfinishedText } from "../cloudflare/time-travel.ts";
 import type { Io } from "../lib/io.ts";
 import { shownPath } from "../lib/line.ts";
+import { withSeparators } from "../lib/report.ts";
+import { formatTime } from "../lib/time.ts";
 import { type Header, type Rows, type Summary, writeFile } from "./file.ts";
 import { patiently } from "./patience.ts";
 import { type Databases, layoutOf, readPages, readTables, requireTables, type Tables } from "./tables.ts";
@@ -71,14 +72,14 @@ export function counter(progress: (detail: string) => void, total?: number) {
   return (rows: number) => {
     done += rows;
     const rate = Math.round(done / Math.max(0.001, (Date.now() - beganMs) / 1000));
-    const of = total === undefined ? "" : ` of ${total.toLocaleString("en")}`;
-    progress(`${done.toLocaleString("en")}${of} rows, ${rate.toLocaleString("en")} a second`);
+    const of = total === undefined ? "" : ` of ${withSeparators(total)}`;
+    progress(`${withSeparators(done)}${of} rows, ${withSeparators(rate)} a second`);
   };
 }
 
 /** The numbers of rows, as words of a sentence. */
 export function rowsText({ rows }: Pick<Summary, "rows">): string {
-  const texts = Object.entries(rows).map(([table, count]) => `${table} ${count.toLocaleString("en")}`);
+  const texts = Object.entries(rows).map(([table, count]) => `${table} ${withSeparators(count)}`);
   return `rows: ${texts.join(", ") || "none"}`;
 }
 

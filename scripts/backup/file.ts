@@ -11,8 +11,7 @@ import { isDeepStrictEqual } from "node:util";
 import { createGunzip, createGzip } from "node:zlib";
 import * as z from "zod/mini";
 import { parseInt64 } from "../../src/lib/int64.ts";
-import { messageOf, printable, UsageError } from "../lib/io.ts";
-import { pathError } from "../lib/path-error.ts";
+import { messageOf, pathError, printable, UsageError } from "../lib/io.ts";
 import { parseTime } from "../lib/time.ts";
 import { MAX_PAGE_BYTES, MAX_PAGE_ROWS, type Page } from "./tables.ts";
 

@@ -1,26 +1,14 @@
-// D1 over Cloudflare's API, for commands on a deployed database: the part of D1Database that the stores use, and Time Travel.
+// D1 over Cloudflare's API, for commands on a deployed database, and its Time Travel.
 
 import type { CallApi } from "./account.ts";
-
-interface Query {
-  sql: string;
-  params: unknown[];
-}
+import { d1By } from "./d1.ts";
 
 /** The database with this id in the account of `callApi`. */
 export function d1OverApi(callApi: CallApi, databaseId: string): D1Database {
-  const query = (body: Query | { batch: Query[] }) =>
-    callApi<D1Result[]>(`/d1/database/${databaseId}/query`, body);
-  const statement = (each: Query) => {
-    const run = async () => (await query(each))[0];
-    const first = async () => (await run())?.results[0] ?? null;
-    return { each, bind: (...params: unknown[]) => statement({ ...each, params }), all: run, run, first };
-  };
-  const database = {
-    prepare: (sql: string) => statement({ sql, params: [] }),
-    batch: (statements: { each: Query }[]) => query({ batch: statements.map(({ each }) => each) }),
-  };
-  return database as unknown as D1Database;
+  return d1By((statements) => {
+    const batch = statements.map(({ sql, params }) => ({ sql, params }));
+    return callApi(`/d1/database/${databaseId}/query`, batch.length === 1 ? batch[0] : { batch });
+  });
 }
 
 /** D1 Time Travel. A bookmark names a state of the whole database. */

@@ -1,6 +1,5 @@
-// D1 on a local file, for commands on local databases, also while `wrangler dev` serves from the same file: the part of D1Database
-// that the stores use, and how SQLite splits a migration. It needs neither wrangler nor workerd, which take longer to load than a command
-// takes.
+// D1 on a local file, for commands on local databases, also while `wrangler dev` serves from the same file, and how SQLite splits a
+// migration. It needs neither wrangler nor workerd, which take longer to load than a command takes.
 
 import { existsSync, mkdirSync } from "node:fs";
 import { dirname } from "node:path";
@@ -8,6 +7,7 @@ import { DatabaseSync, type SQLInputValue } from "node:sqlite";
 import { DatabaseUnavailable } from "../../src/d1/statements.ts";
 import { messageOf, UsageError } from "../lib/io.ts";
 import { petstoreLine, shownPath } from "../lib/line.ts";
+import { d1By, type Statement } from "./d1.ts";
 
 /** How long a statement waits for a writer in another process: less than the deadline of a statement. */
 const BUSY_MS = 4_500;
@@ -103,39 +103,23 @@ function d1On(file: DatabaseSync, explained: (cause: unknown) => unknown): D1Dat
     `SELECT (page_count - freelist_count) * page_size AS bytes
     FROM pragma_page_count, pragma_freelist_count, pragma_page_size`,
   );
-  const execute = (sql: string, params: SQLInputValue[]) => {
+  const run = ({ sql, params }: Statement<SQLInputValue>) => {
+    const results = file.prepare(sql).all(...params);
+    return { success: true, results, meta: { size_after: size.get()?.bytes } };
+  };
+  return d1By<SQLInputValue>(async (statements) => {
+    const isBatch = statements.length > 1;
     try {
-      const results = file.prepare(sql).all(...params);
-      return { success: true, results, meta: { size_after: size.get()?.bytes } };
+      // One that only reads does not wait for a writer.
+      if (isBatch) file.exec(statements.every(({ sql }) => READS.test(sql)) ? "BEGIN" : "BEGIN IMMEDIATE");
+      const results = statements.map(run);
+      if (isBatch) file.exec("COMMIT");
+      return results as unknown as D1Result[];
     } catch (error) {
+      if (isBatch && file.isTransaction) file.exec("ROLLBACK");
       throw explained(error);
     }
-  };
-  const statement = (sql: string, ...params: SQLInputValue[]) => {
-    const run = async () => execute(sql, params);
-    const first = async () => execute(sql, params).results[0] ?? null;
-    return {
-      sql,
-      params,
-      bind: (...given: SQLInputValue[]) => statement(sql, ...given),
-      all: run,
-      run,
-      first,
-    };
-  };
-  /** A transaction. One that only reads does not wait for a writer. */
-  const batch = async (statements: ReturnType<typeof statement>[]) => {
-    execute(statements.every(({ sql }) => READS.test(sql)) ? "BEGIN" : "BEGIN IMMEDIATE", []);
-    try {
-      const results = statements.map(({ sql, params }) => execute(sql, params));
-      execute("COMMIT", []);
-      return results;
-    } catch (error) {
-      if (file.isTransaction) file.exec("ROLLBACK");
-      throw error;
-    }
-  };
-  return { prepare: (sql: string) => statement(sql), batch } as unknown as D1Database;
+  });
 }
 
 /** An error of SQLite with its code in the message, as D1 has it. */

@@ -2,7 +2,7 @@
 // starts no program. Shells find it by the last part of the typed path, so it also works for ./petstore, and for a link of that name.
 
 import type { Argument, Option } from "commander";
-import { defineCommand, type Program } from "../lib/command.ts";
+import { defineCommand, HELP_COMMAND, type Program } from "../lib/command.ts";
 import type { Io } from "../lib/io.ts";
 
 /** What can follow the words of a command, such as `keys create`; they are empty for the program itself. */
@@ -38,7 +38,10 @@ async function placesOf(program: Program, words: string, io: Io): Promise<Place[
   );
   const place = {
     words,
-    commands: commands.map(([name, [description]]): [string, string] => [name, description]),
+    commands: [
+      ...commands.map(([name, [description]]): [string, string] => [name, description]),
+      ...(program.commands ? [[...HELP_COMMAND] satisfies [string, string]] : []),
+    ],
     options: [HELP, ...options.map(optionOf)],
     argument: {
       choices: registeredArguments.flatMap(({ argChoices = [] }: Argument) => argChoices),

@@ -1,13 +1,13 @@
 // ./petstore keys: the commands on API keys.
 
-import { defineGroup, type Program } from "../lib/command.ts";
+import { defineGroup } from "../lib/command.ts";
 
 /** The loader of a command of changes.ts. */
 const change = (name: keyof typeof import("./keys/changes.ts")) => async () => ({
   default: (await import("./keys/changes.ts"))[name],
 });
 
-const keys: Program = defineGroup(
+export default defineGroup(
   "ID is a key's public ID, as list shows it, never the key itself.",
   ['create --name "Jo\'s shop" --plan pro', "list --state banned --remote"],
   {
@@ -28,11 +28,5 @@ const keys: Program = defineGroup(
     revoke: ["end a key for good", change("revoke")],
     unban: ["lift the ban of a key", change("unban")],
     log: ["show the changes of a key, or of all keys", () => import("./keys/log.ts")],
-    help: [
-      "show the help of a command",
-      async () => ({ default: (await import("./help.ts")).helpOf(keys, "keys", ["create", "rotate"]) }),
-    ],
   },
 );
-
-export default keys;

@@ -7,7 +7,7 @@ import type { ChangeRecord } from "../../src/operators/records.ts";
 import { asOfPage } from "../../src/operators/usage.ts";
 import { chartSvg, legend, tableOf } from "../../src/site/usage/chart.ts";
 import { type KeyDetails, keyFacts, lastTimes } from "../keys/details.ts";
-import { counted, printable, suspensionText } from "../keys/text.ts";
+import { clipped, counted, suspensionText } from "../keys/text.ts";
 import { withSeparators } from "../lib/report.ts";
 import { agoText } from "../lib/time.ts";
 import { command, commandFor, facts, type Html, meter, type Page, part, table, time } from "./layout.ts";
@@ -30,7 +30,7 @@ export async function keyPage(readings: Readings, id: string): Promise<Page> {
     <h2>Commands</h2>
     <p>${commandsOf(details, line).map((each) => html`${command(each)}<br>`)}</p>`;
   return {
-    title: "problem" in reading ? id : printable(reading.value.key.name),
+    title: "problem" in reading ? id : clipped(reading.value.key.name),
     readings: [reading],
     commands: [line("keys show", id, "--json"), line("usage", id, "--days", `${CHART_DAYS}`, "--json")],
     content: part("The key", reading, content),
@@ -111,7 +111,7 @@ function days({ days: all, key }: KeyDetails): Html {
 function changesTable(changes: ChangeRecord[]): Html {
   const rows = changes.map(({ atMs, change, from, to, by }) => [
     time(atMs),
-    ...[change, from ?? "", to ?? "", by].map((value) => printable(value)),
+    ...[change, from ?? "", to ?? "", by].map((value) => clipped(value)),
   ]);
   return table("Changes and bans", ["Time", "Change", "From", "To", "By"], rows);
 }

@@ -4,9 +4,9 @@ import { html } from "hono/html";
 import { PLANS, type Plan, SHORTEST, shortLimitsText, WINDOW_NAMES } from "../../src/keys/plans.ts";
 import { LIST_STATES } from "../../src/operators/records.ts";
 import type { DayUsage } from "../../src/operators/usage.ts";
-import { printable, stateText } from "../keys/text.ts";
-import { type Column, csvHeader, csvRows, timeOrNull, withSeparators } from "../lib/report.ts";
-import { lastUsedMs, percent, USAGE_COLUMNS } from "../usage/text.ts";
+import { clipped, stateText } from "../keys/text.ts";
+import { type Column, csvHeader, csvRows, percent, timeOrNull, withSeparators } from "../lib/report.ts";
+import { lastUsedMs, USAGE_COLUMNS } from "../usage/text.ts";
 import {
   commandFor,
   type Html,
@@ -107,7 +107,7 @@ export async function keysPage(readings: Readings, parameters: URLSearchParams, 
 function form({ search = "", plan, state, sort, days }: Query): Html {
   const all: [string, string] = ["", "all"];
   return html`<form class="filters" role="search">
-    <label>Name, ref, note, ID, last four <input type="search" name="search" value="${printable(search)}"></label>
+    <label>Name, ref, note, ID, last four <input type="search" name="search" value="${clipped(search)}"></label>
     ${select("plan", "Plan", [all, ...PLANS], plan)} ${select("state", "State", [all, ...LIST_STATES], state)}
     ${select("days", "Days", DAYS, days)} ${select("sort", "Order", Object.keys(ORDERS), sort)}
     <button>Show</button>
@@ -140,13 +140,13 @@ function keyTable(
     const atLimit = WINDOW_NAMES.filter((each) => daysAtLimit[each] > 0).map(
       (each) => `${daysAtLimit[each]} by ${each}`,
     );
-    const facts = [id, ...(ref === null ? [] : [printable(ref)]), key ? stateText(key) : "deleted"];
+    const facts = [id, ...(ref === null ? [] : [clipped(ref)]), key ? stateText(key) : "deleted"];
     const larger = enough === plan ? "larger limits" : enough;
     const needed = atLimit.length > 0 ? html`<strong>enough: ${larger}</strong>` : "";
     const lastMs = lastUsedMs(used);
     return [
-      html`${key === undefined ? "a deleted key" : html`<a href="${base}/keys/${id}">${printable(name ?? id)}</a>`} <small>${facts.join(" · ")}</small>`,
-      html`${printable(plan ?? "")} <small>${limits === null ? "without limits" : shortLimitsText(limits)}</small> ${needed}`,
+      html`${key === undefined ? "a deleted key" : html`<a href="${base}/keys/${id}">${clipped(name ?? id)}</a>`} <small>${facts.join(" · ")}</small>`,
+      html`${clipped(plan ?? "")} <small>${limits === null ? "without limits" : shortLimitsText(limits)}</small> ${needed}`,
       html`${withSeparators(used.admitted)} admitted, <span class="${refused > 0 ? "refused" : ""}">${withSeparators(refused)} refused</span>
         ${charts === undefined ? "" : sparkline(charts.get(id) ?? [])}`,
       share === null || limits === null

@@ -5,7 +5,7 @@ import { html, raw } from "hono/html";
 import { smallChart } from "../../src/site/usage/chart.ts";
 import type { Target } from "../cloudflare/database.ts";
 import { targetName } from "../cloudflare/target.ts";
-import { counted, printable } from "../keys/text.ts";
+import { clipped, counted } from "../keys/text.ts";
 import { petstoreLine } from "../lib/line.ts";
 import { withSeparators } from "../lib/report.ts";
 import { agoText, formatTime } from "../lib/time.ts";
@@ -74,7 +74,7 @@ export function part<Value>(what: string, reading: Reading<Value>, of: (value: V
 }
 
 export function missing(what: string, problem: string): Html {
-  return html`<p class="problem">${what} can't be shown: ${printable(problem, 1_000)}</p>`;
+  return html`<p class="problem">${what} can't be shown: ${clipped(problem, 1_000)}</p>`;
 }
 
 /** A line to copy. A click selects all of it. */

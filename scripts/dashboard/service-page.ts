@@ -4,9 +4,9 @@ import { readFile } from "node:fs/promises";
 import { html, raw } from "hono/html";
 import { asOfPage } from "../../src/operators/usage.ts";
 import { chartSvg, legend, tableOf } from "../../src/site/usage/chart.ts";
+import { percent } from "../lib/report.ts";
 import { isUnknown, type Status } from "../status/read.ts";
 import { megabytes, sizesOf, statusFacts } from "../status/text.ts";
-import { percent } from "../usage/text.ts";
 import { commandFor, facts, type Html, meter, type Page, part, table } from "./layout.ts";
 import type { Readings } from "./readings.ts";
 

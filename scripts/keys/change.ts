@@ -23,12 +23,12 @@ import {
 } from "./context.ts";
 import { keyId, STDIN } from "./options.ts";
 import {
+  clipped,
   counted,
   keyAndPlan,
   keyJson,
   keyOwner,
   keyOwners,
-  printable,
   SECRETS_HEADER,
   secretLine,
   someOf,
@@ -76,7 +76,7 @@ async function readIds(io: Io): Promise<string[]> {
     try {
       return [keyId(line)];
     } catch (error) {
-      const shown = printable(withoutSecrets(line), 40);
+      const shown = clipped(withoutSecrets(line), 40);
       throw new UsageError(
         `line ${index + 1} of standard input is no ID, and nothing was changed: ${shown}. ${messageOf(error)}`,
       );

@@ -1,13 +1,14 @@
 // All that operators read about one key, for keys show and the dashboard.
 
 import { SHORT_WINDOWS, WINDOW_NAMES } from "../../src/keys/plans.ts";
-import { type LatestChange, latestChanges } from "../../src/operators/latest-changes.ts";
 import {
   BANS_COUNTED_DAYS,
   countChanges,
   findGraces,
   type Grace,
+  type LatestChange,
   type ListedKey,
+  latestChanges,
   listChanges,
 } from "../../src/operators/records.ts";
 import { type DayUsage, listDays, USAGE_KEPT_DAYS } from "../../src/operators/usage.ts";
@@ -17,7 +18,7 @@ import { factsText } from "../lib/table.ts";
 import { formatTime } from "../lib/time.ts";
 import { dayColumns } from "../usage/text.ts";
 import { type Context, findKey } from "./context.ts";
-import { changeColumns, counted, keyJson, planText, printable, stateText, suspensionText } from "./text.ts";
+import { changeColumns, clipped, counted, keyJson, planPhrase, stateText, suspensionText } from "./text.ts";
 
 /** Days that are there at least. */
 export const SHOWN_DAYS = 7;
@@ -100,10 +101,10 @@ const FACTS: {
   states: ({ key }) => ["State", stateText(key)],
   plan: ({ key, limits }) => [
     "Plan",
-    `${planText(key)}${limits ? `, since ${formatTime(limits.atMs)}` : ""}`,
+    `${planPhrase(key)}${limits ? `, since ${formatTime(limits.atMs)}` : ""}`,
   ],
-  ref: ({ key }) => ["Ref", printable(key.ref ?? "none")],
-  note: ({ key }) => ["Note", printable(key.note ?? "none")],
+  ref: ({ key }) => ["Ref", clipped(key.ref ?? "none")],
+  note: ({ key }) => ["Note", clipped(key.note ?? "none")],
   access: ({ key }) => ["Access", key.access === "read" ? "read only" : "read and write"],
   bans: ({ key, ban }) => ["Ban", banText(key, ban)],
   lastFour: ({ key }) => ["Key", `ends in ${key.lastFour}`],
@@ -160,7 +161,7 @@ export function detailsText(details: KeyDetails, where: string[]): string {
   const log = petstoreLine("keys log", key.id, ...where);
   const ofChanges =
     changeCount > changes.length ? `the latest ${changes.length} of ${changeCount}: ${log}` : "all";
-  return `${key.id}  ${printable(key.name)}
+  return `${key.id}  ${clipped(key.name)}
 
 ${factsText(facts)}
 

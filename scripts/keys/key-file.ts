@@ -9,10 +9,9 @@ import { withoutSecrets } from "../../src/keys/secret.ts";
 import type { NewKey } from "../../src/operators/changes.ts";
 import { foldName } from "../../src/operators/names.ts";
 import { type CsvLine, parseCsv } from "../lib/csv.ts";
-import { messageOf, UsageError } from "../lib/io.ts";
-import { pathError } from "../lib/path-error.ts";
-import { expiry, keyName, LIMIT, limitsOf, MAX_COUNT, NOTE, REF, smallerLimit } from "./options.ts";
-import { counted, printable } from "./text.ts";
+import { messageOf, pathError, UsageError } from "../lib/io.ts";
+import { agreedLimits, expiry, keyName, LIMIT, MAX_COUNT, NOTE, REF, smallerLimit } from "./options.ts";
+import { clipped, counted } from "./text.ts";
 
 const limitColumn = <Name extends WindowName>(name: Name): `per_${Name}` => `per_${name}`;
 const LIMIT_COLUMNS = WINDOW_NAMES.map(limitColumn);
@@ -143,7 +142,7 @@ function readRow(row: Row, report: (problem: string) => void): NewKey {
   const expiresAtMs = read("expires", COLUMNS.expires) ?? null;
   const ref = read("ref", COLUMNS.ref) ?? null;
   const note = read("note", COLUMNS.note) ?? null;
-  const limits = isWrong ? undefined : attempt("", () => limitsOf(plan, given, LIMIT_COLUMNS));
+  const limits = isWrong ? undefined : attempt("", () => agreedLimits(plan, given, LIMIT_COLUMNS));
   const problem = limits && smallerLimit(limits);
   if (problem) report(problem);
   return { name: row.name ?? "", plan, access, expiresAtMs, ref, note, ...(limits && { limits }) };
@@ -159,5 +158,5 @@ function oneOf<Word extends string>(words: readonly Word[]) {
 }
 
 function quoted(text: string): string {
-  return `"${printable(withoutSecrets(text), 40)}"`;
+  return `"${clipped(withoutSecrets(text), 40)}"`;
 }

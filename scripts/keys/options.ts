@@ -17,7 +17,7 @@ import { TARGET_OPTIONS } from "../cloudflare/target.ts";
 import { integer, matching, type OptionValues } from "../lib/command.ts";
 import { UsageError } from "../lib/io.ts";
 import { parseTime } from "../lib/time.ts";
-import { capitalize, listOf, MAX_NAME_LENGTH, printable } from "./text.ts";
+import { capitalize, clipped, listOf, MAX_NAME_LENGTH } from "./text.ts";
 
 export const PAGE_SIZE = 50;
 /** Keys of one command, and lines of one page. */
@@ -82,7 +82,7 @@ export const limitWords = (limits: Limits | undefined): string[] =>
   WINDOW_NAMES.flatMap((name) => (limits ? [`--per-${name}`, `${limits[name]}`] : []));
 
 /** The limits of the key's own; undefined for a plan whose limits are fixed. `names`: what people call them. Throws UsageError. */
-export function limitsOf(
+export function agreedLimits(
   plan: Plan,
   given: Record<WindowName, number | undefined>,
   names: string[],
@@ -99,7 +99,7 @@ export function limitsOf(
 
 export function readLimits(plan: Plan, options: OptionValues<typeof LIMITS>): Limits | undefined {
   const given = forEachWindow((name) => options[limitName(name)]);
-  return limitsOf(
+  return agreedLimits(
     plan,
     given,
     WINDOW_NAMES.map((name) => `--per-${name}`),
@@ -173,7 +173,7 @@ export function recordedText(text: string, maxLength = MAX_NAME_LENGTH): string 
       `It must be 1 to ${maxLength} characters, not counting blanks around them.`,
     );
   const trimmed = characters.join("");
-  const shown = [...printable(trimmed, maxLength)];
+  const shown = [...clipped(trimmed, maxLength)];
   const hidden = characters.find((character, index) => character !== shown[index])?.codePointAt(0);
   if (hidden === undefined) return trimmed;
   const code = hidden.toString(16).toUpperCase().padStart(4, "0");

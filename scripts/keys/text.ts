@@ -8,7 +8,7 @@ import {
   type ListedKey,
 } from "../../src/operators/records.ts";
 import { csvLine } from "../lib/csv.ts";
-import { printable as printableText } from "../lib/io.ts";
+import { printable } from "../lib/io.ts";
 import { type Column, jsonOf } from "../lib/report.ts";
 import { formatDate, formatTime } from "../lib/time.ts";
 
@@ -24,7 +24,7 @@ export function keyJson(key: ListedKey) {
 }
 
 /** The table of `list`. */
-export const KEY_COLUMNS: Column<ListedKey>[] = [
+export const LIST_COLUMNS: Column<ListedKey>[] = [
   { title: "ID", of: ({ id }) => id },
   { title: "NAME", of: ({ name }) => name },
   { title: "REF", of: ({ ref }) => ref ?? "" },
@@ -63,7 +63,7 @@ export function stateText({ states, bannedUntilMs }: Pick<ListedKey, "states" | 
 /** Since when and why a key is suspended. */
 export function suspensionText({ suspendedAtMs, suspensionReason }: ListedKey): string {
   if (suspensionReason === null) return "its time and reason are not recorded, because the database was full";
-  return `since ${formatTime(suspendedAtMs ?? 0)}, for the reason "${printable(suspensionReason)}"`;
+  return `since ${formatTime(suspendedAtMs ?? 0)}, for the reason "${clipped(suspensionReason)}"`;
 }
 
 /** The table of changes of one key, or of several, which it names. */
@@ -84,12 +84,12 @@ export function changeColumns(ofSeveral: boolean): Column<ChangeRecord>[] {
 
 /** Whose key it is: `key_0123456789Ab ("Jo's shop", ending in aB3d, created 2026-11-20)` */
 export function keyOwner({ id, name, lastFour, createdAtMs }: KeyOwner): string {
-  return `${id} ("${printable(name)}", ending in ${lastFour}, created ${formatDate(createdAtMs)})`;
+  return `${id} ("${clipped(name)}", ending in ${lastFour}, created ${formatDate(createdAtMs)})`;
 }
 
 /** Several keys: `12 keys (key_0123456789Ab "Jo's shop", …, and 9 more)` */
 export function keyOwners(keys: ListedKey[]): string {
-  const named = keys.map(({ id, name }) => `${id} "${printable(name)}"`);
+  const named = keys.map(({ id, name }) => `${id} "${clipped(name)}"`);
   return `${counted(keys.length, "key")} (${someOf(named, 3)})`;
 }
 
@@ -116,20 +116,20 @@ export function counted(count: number, noun: string): string {
 
 /** `key_0123456789Ab ("Jo's shop"): active, free plan, 60 requests per minute, 1000 per day, never expires` */
 export function keyAndPlan(key: ListedKey): string {
-  const named = `${key.id} ("${printable(key.name)}")`;
+  const named = `${key.id} ("${clipped(key.name)}")`;
   if (key.revokedAtMs !== null) return `${named}: revoked`;
   const expiry = key.states.includes("expired") ? "expired" : "expires";
   const end = key.expiresAtMs === null ? "never expires" : `${expiry} ${formatTime(key.expiresAtMs)}`;
-  return `${named}: ${stateText(key)}, ${planText(key)}, ${end}`;
+  return `${named}: ${stateText(key)}, ${planPhrase(key)}, ${end}`;
 }
 
-export function planText({ plan, limits }: Pick<ListedKey, "plan" | "limits">): string {
+export function planPhrase({ plan, limits }: Pick<ListedKey, "plan" | "limits">): string {
   if (limits === undefined) return `${plan} plan, without limits`;
   return `${plan} plan, ${limitsText(limits)}`;
 }
 
 /** At most `max` characters, and no control or format characters, which could deceive the reader of a terminal. */
-export function printable(text: string, max = MAX_NAME_LENGTH): string {
-  const characters = [...printableText(text)];
+export function clipped(text: string, max = MAX_NAME_LENGTH): string {
+  const characters = [...printable(text)];
   return characters.length > max ? `${characters.slice(0, max - 1).join("")}…` : characters.join("");
 }

@@ -83,6 +83,11 @@ type Commands = Readonly<
   Record<string, readonly [summary: string, load: () => Promise<{ default: Program }>]>
 >;
 
+type Chosen = { program: Program; line: string; summary: string; args: string[] };
+
+/** Each group has it, and completion knows it. */
+export const HELP_COMMAND = ["help", "show the help of a command"] as const;
+
 export function defineCommand<
   const Arguments extends readonly ArgumentSpec[] = [],
   const Options extends OptionSpecs = Record<never, never>,
@@ -120,7 +125,7 @@ export function defineGroup(
   return {
     commands,
     build(line, _summary, io) {
-      const group = newCommand(line, description, examples, io);
+      const group = newCommand(line, description, examples, io).helpCommand(...HELP_COMMAND);
       if (version !== undefined) group.version(version, "--version", "print the version");
       for (const [name, [summary]] of Object.entries(commands))
         group.addCommand(new Command(name).summary(summary));
@@ -130,8 +135,19 @@ export function defineGroup(
 }
 
 /** The command that the first words choose, or the group that has no such command, and the other words. */
-export async function choose(program: Program, line: string, summary: string, args: string[]) {
+export async function choose(
+  program: Program,
+  line: string,
+  summary: string,
+  args: string[],
+): Promise<Chosen> {
   const [name = "", ...rest] = args;
+  if (name === "help" && program.commands !== undefined) {
+    const chosen = await choose(program, line, summary, rest);
+    // A group says that it has no such command.
+    const isUnknown = chosen.program.commands !== undefined && chosen.args.length > 0;
+    return isUnknown ? chosen : { ...chosen, args: ["--help"] };
+  }
   if (!Object.hasOwn(program.commands ?? {}, name)) return { program, line, summary, args };
   const [ofCommand = "", load] = program.commands?.[name] ?? [];
   const chosen = (await load?.())?.default ?? program;

@@ -8,6 +8,23 @@ import { withoutSecrets } from "../../src/keys/secret.ts";
 /** Wrong usage: exit code 2. The message says what to do. */
 export class UsageError extends Error {}
 
+/** What is wrong with a path that somebody has typed, by the error of the system call. */
+const PATH_PROBLEMS: Record<string, (path: string) => string> = {
+  ENOENT: (path) => `there is no ${path}`,
+  EISDIR: (path) => `${path} is a folder`,
+  ENOTDIR: (path) => `a part of the path ${path} is a file, not a folder`,
+  EACCES: (path) => `no permission for ${path}`,
+  EPERM: (path) => `no permission for ${path}`,
+  ENAMETOOLONG: (path) => `a name in the path ${path} is too long`,
+  EROFS: (path) => `${path} is on a file system that can only be read`,
+};
+
+/** The error of a system call on a path. Where another path would help, that is wrong usage; anything else stays as it is. */
+export function pathError(path: string, error: unknown): unknown {
+  const problem = PATH_PROBLEMS[`${(error as NodeJS.ErrnoException).code}`];
+  return problem ? new UsageError(problem(path), { cause: error }) : error;
+}
+
 /** A failure whose output is complete: no line is added. */
 export class ReportedError extends Error {}
 

@@ -1,9 +1,9 @@
 // A report is rows with columns. One description of the columns makes a table for people and lines of CSV; JSON has all fields of a row.
 
-import { formatTime } from "../../src/lib/rfc3339.ts";
 import { csvLine } from "./csv.ts";
 import { type Io, jsonText, printable } from "./io.ts";
 import { tableText } from "./table.ts";
+import { formatTime } from "./time.ts";
 
 export interface Column<Row> {
   /** In a table, which has no column without any text. */
@@ -80,4 +80,9 @@ export function timeOrNull(ms: number | null): string | null {
 /** `1,000` */
 export function withSeparators(value: number): string {
   return value.toLocaleString("en");
+}
+
+/** `12.3%` */
+export function percent(share: number): string {
+  return share.toLocaleString("en", { style: "percent", maximumFractionDigits: 1 });
 }

@@ -1,8 +1,8 @@
 // The state of a target as text: a line for each part, and tables.
 
-import { printable } from "../keys/text.ts";
+import { clipped } from "../keys/text.ts";
 import { petstoreLine } from "../lib/line.ts";
-import { withSeparators } from "../lib/report.ts";
+import { percent, withSeparators } from "../lib/report.ts";
 import { factsText, tableText } from "../lib/table.ts";
 import { agoText } from "../lib/time.ts";
 import { isUnknown, MAX_BYTES, MAX_BYTES_FREE, type Problem, type Status } from "./read.ts";
@@ -22,7 +22,7 @@ export function statusText(status: Status, target: string[]): string {
 export function statusFacts(status: Status, target: string[]): [name: string, text: string][] {
   const { build, keysDatabase, petsDatabase, growth, restore, backup, keys, lastHour } = status;
   const facts: [string, string][] = [
-    ["Build", textOf(build, (each) => `${printable(each.build)} at ${each.url}`)],
+    ["Build", textOf(build, (each) => `${clipped(each.build)} at ${each.url}`)],
     ["Keys database", textOf(keysDatabase, (each) => databaseText(each, target))],
     ["Pets database", textOf(petsDatabase, (each) => databaseText(each, target))],
     ["Growth", growthText(growth)],
@@ -34,7 +34,7 @@ export function statusFacts(status: Status, target: string[]): [name: string, te
 }
 
 function textOf<Part extends object>(part: Part, text: (known: Exclude<Part, Problem>) => string): string {
-  return isUnknown(part) ? `unknown: ${printable(part.problem)}` : text(part as Exclude<Part, Problem>);
+  return isUnknown(part) ? `unknown: ${clipped(part.problem)}` : text(part as Exclude<Part, Problem>);
 }
 
 function sizesTable(status: Status): string {
@@ -65,12 +65,10 @@ function databaseText(
   { bytes, pendingMigrations: pending, missingTables: missing }: Known<"keysDatabase">,
   target: string[],
 ): string {
-  const shareOf = (max: number) =>
-    (bytes / max).toLocaleString("en", { style: "percent", maximumFractionDigits: 1 });
-  const free = `, or ${shareOf(MAX_BYTES_FREE)} of ${MAX_BYTES_FREE / 1e6} MB on Workers Free`;
+  const free = `, or ${percent(bytes / MAX_BYTES_FREE)} of ${MAX_BYTES_FREE / 1e6} MB on Workers Free`;
   // No larger database is on Workers Free.
   const mayBeFree = bytes > MAX_BYTES_FREE / 10 && bytes <= MAX_BYTES_FREE;
-  const size = `${megabytes(bytes)} MB used, ${shareOf(MAX_BYTES)} of ${MAX_BYTES / 1e9} GB${mayBeFree ? free : ""}`;
+  const size = `${megabytes(bytes)} MB used, ${percent(bytes / MAX_BYTES)} of ${MAX_BYTES / 1e9} GB${mayBeFree ? free : ""}`;
   if (missing.length > 0) return `${size}; its tables are lost: ${missing.join(", ")}`;
   if (pending.length === 0) return `${size}; no pending migrations`;
   return `${size}; pending: ${pending.join(", ")}, which ${petstoreLine("migrate", ...target)} applies`;
@@ -95,15 +93,13 @@ const daysText = (days: number) => `${withSeparators(days)} day${days === 1 ? ""
 
 /** `last 2026-11-22T03:17:00Z, 6 days ago, by jo` */
 function backupText({ last }: Known<"backup">): string {
-  return last === null
-    ? "none yet"
-    : `last ${last.at}, ${agoText(last.ageSeconds)}, by ${printable(last.by)}`;
+  return last === null ? "none yet" : `last ${last.at}, ${agoText(last.ageSeconds)}, by ${clipped(last.by)}`;
 }
 
 function restoreText({ unfinished }: Known<"restore">): string {
   if (unfinished === null) return "none is unfinished";
   const { at, by, finish } = unfinished;
-  return `unfinished, begun by ${printable(by)} at ${at}: finish it with ${finish}`;
+  return `unfinished, begun by ${clipped(by)} at ${at}: finish it with ${finish}`;
 }
 
 /** `20: 18 active, 1 banned, 1 revoked` */

@@ -3,7 +3,7 @@
 import { SHORT_WINDOWS, shortLimitsText, WINDOW_NAMES } from "../../src/keys/plans.ts";
 import { USAGE_EVERY_MS } from "../../src/limits/index.ts";
 import type { DayUsage, KeyDayUsage, KeyUsage, MarkedDayUsage, Requests } from "../../src/operators/usage.ts";
-import { type Column, timeOrNull } from "../lib/report.ts";
+import { type Column, percent, timeOrNull } from "../lib/report.ts";
 
 /** For people: the objects of the keys write their counts by an alarm. */
 export const AGE_NOTE = `The counts of today can be ${USAGE_EVERY_MS / 60_000} minutes old.`;
@@ -97,9 +97,4 @@ export function dayColumns(days: (DayUsage & Partial<MarkedDayUsage>)[]): Column
 /** When a request last arrived. */
 export function lastUsedMs({ lastAdmittedMs, lastRefusedMs }: Requests): number | null {
   return Math.max(lastAdmittedMs ?? 0, lastRefusedMs ?? 0) || null;
-}
-
-/** `12.3%` */
-export function percent(share: number): string {
-  return share.toLocaleString("en", { style: "percent", maximumFractionDigits: 1 });
 }

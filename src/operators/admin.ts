@@ -23,9 +23,8 @@ import {
   readOnly,
   type ValuesOf,
 } from "./changes.ts";
-import { type LatestChange, latestChanges } from "./latest-changes.ts";
 import { foldName } from "./names.ts";
-import { type ListedKey, listedKeys, selectKeys } from "./records.ts";
+import { type LatestChange, type ListedKey, latestChanges, listedKeys, selectKeys } from "./records.ts";
 
 /** Who makes a change, and when (Unix time in milliseconds). */
 export interface Operator {

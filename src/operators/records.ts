@@ -294,3 +294,19 @@ async function valuesOf(database: D1Database, { id, sinceMs, untilMs, by, kind }
   }
   return [id ?? null, sinceMs ?? null, untilMs ?? null, names, kind ?? null];
 }
+
+/** The latest change of a kind. `id` is that of the row: a later change has a larger one. */
+export type LatestChange = Pick<ChangeRecord, "atMs" | "to" | "by"> & { id: number };
+
+const SELECT_LATEST = `
+  SELECT change, max(id) AS id, at_ms AS atMs, to_value AS "to", changed_by AS "by" FROM key_changes WHERE key_id = ?1 GROUP BY change`;
+
+/** The latest change of each kind of a key, by the name of the change: what limits the key, and since when. */
+export async function latestChanges(
+  database: D1Database,
+  keyId: string,
+): Promise<Partial<Record<string, LatestChange>>> {
+  const statement = database.prepare(SELECT_LATEST).bind(keyId);
+  const { results } = await read(() => statement.all<LatestChange & { change: string }>());
+  return Object.fromEntries(results.map(({ change, ...latest }) => [change, latest]));
+}

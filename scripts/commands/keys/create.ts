@@ -22,7 +22,7 @@ import {
   REF,
   readLimits,
 } from "../../keys/options.ts";
-import { counted, keyOwner, printable, SECRETS_HEADER, secretLine, stateText } from "../../keys/text.ts";
+import { clipped, counted, keyOwner, SECRETS_HEADER, secretLine, stateText } from "../../keys/text.ts";
 import { defineCommand } from "../../lib/command.ts";
 import { untilInterrupted } from "../../lib/interrupt.ts";
 import { type Io, UsageError } from "../../lib/io.ts";
@@ -135,7 +135,7 @@ async function createAll(context: Context, lines: Line[]): Promise<void> {
     });
   } catch (error) {
     for (const [name, id] of notShown)
-      io.report(`not shown: ${id} ("${printable(name)}"): ${petstoreLine("keys rotate", id, ...where)}`);
+      io.report(`not shown: ${id} ("${clipped(name)}"): ${petstoreLine("keys rotate", id, ...where)}`);
     io.note(
       `Created ${counted(count, "key")}; ${missing.length - count} of ${counted(lines.length, "line")} have none yet. To continue, repeat the command with >> FILE instead of > FILE.`,
     );
@@ -208,7 +208,7 @@ function differencesOf(line: Line, key: ListedKey): Difference[] {
   const [is, wanted] = [saidOf(key), saidOf(line)];
   return (Object.keys(is) as (keyof typeof is)[]).flatMap((column) => {
     if (!line.says.includes(column) || is[column] === wanted[column]) return [];
-    const text = `${column} is "${printable(is[column])}", in the file "${printable(wanted[column])}"`;
+    const text = `${column} is "${clipped(is[column])}", in the file "${clipped(wanted[column])}"`;
     const values = column === "plan" ? [line.plan, ...limitWords(line.limits)] : [wanted[column]];
     return [{ text, words: [column.replace("expires", "expire"), key.id, ...values] }];
   });

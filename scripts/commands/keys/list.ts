@@ -7,7 +7,7 @@ import { USAGE_KEPT_DAYS } from "../../../src/operators/usage.ts";
 import { findUnfinished, finishLine } from "../../cloudflare/time-travel.ts";
 import { warnOfPlans, withKeys } from "../../keys/context.ts";
 import { COMMON, MANY, PAGE_SIZE, PLAN } from "../../keys/options.ts";
-import { KEY_COLUMNS, keyJson } from "../../keys/text.ts";
+import { keyJson, LIST_COLUMNS } from "../../keys/text.ts";
 import { defineCommand, integer } from "../../lib/command.ts";
 import { petstoreLine } from "../../lib/line.ts";
 import { tableOf } from "../../lib/report.ts";
@@ -57,7 +57,7 @@ export default defineCommand({
       warnOfPlans(context, keys);
       const last = offset + keys.length;
       if (json) io.printJson(keys.map(keyJson));
-      else if (keys.length > 0) io.print(tableOf(KEY_COLUMNS, keys));
+      else if (keys.length > 0) io.print(tableOf(LIST_COLUMNS, keys));
       const given = { search, plan, state, unused, sort, limit: options.limit };
       const words = Object.entries(given).flatMap(([name, value]) =>
         value ? [`--${name}`, ...(value === EVER ? [] : [`${value}`])] : [],
