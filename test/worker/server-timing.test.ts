@@ -2,9 +2,7 @@
 // Server Timing; every response is also validated against the document. hops.test.ts has which hops are made at all.
 
 import { evictDurableObject } from "cloudflare:test";
-import { env } from "cloudflare:workers";
 import { assert, beforeEach, expect, it, vi } from "vitest";
-import { app } from "../../src/app.ts";
 import { HEADER } from "../../src/http/header-names.ts";
 import { newKeyId, newSecret } from "../../src/keys/secret.ts";
 import { KnownKeys } from "../../src/limits/isolate/known-keys.ts";
@@ -19,7 +17,6 @@ import {
   fetchWithoutKey,
   LAST_PAGE,
   newClient,
-  ORIGIN,
   POST,
 } from "../support/worker/client.ts";
 import { pass } from "../support/worker/time.ts";
@@ -264,13 +261,4 @@ it("every error has it", async () => {
   const statuses = answers.map((answer) => `${answer.status} ${summary(answer)}`);
   // Of the first and the last, nothing has been decided.
   expect(statuses).toEqual(["400 ", ...[400, 405, 413].map((each) => `${each} limiter=lease`), "500 "]);
-});
-
-it("requests of one instant, of which one asks, share their calls but not the header", async () => {
-  const { secret } = client;
-  const call = async (headers: object) =>
-    app.request(`${ORIGIN}/v1/nowhere`, { headers: { Authorization: `Bearer ${secret}`, ...headers } }, env);
-  const [asking, other] = await Promise.all([call(ASKING), call({})]);
-  expect(summary(asking)).toMatch(/^limiter=object object( record)?$/);
-  expect(other.headers.has(HEADER.serverTiming)).toBe(false);
 });
