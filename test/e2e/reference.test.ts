@@ -13,7 +13,7 @@ import { ERROR_MESSAGES } from "../../src/openapi/error-examples.ts";
 import { REMEDIES } from "../../src/openapi/errors.ts";
 import { MALFORMED_KEY } from "../../src/site/key.ts";
 import { UNREACHABLE } from "../../src/site/text.ts";
-import { CHROMIUM, consoleOf, holdBack, newPage, openBrowser } from "../support/e2e/browser.ts";
+import { CHROMIUM, callCounter, consoleOf, holdBack, newPage, openBrowser } from "../support/e2e/browser.ts";
 import { expectUsable, pageOpener } from "../support/e2e/pages.ts";
 import { runProcess } from "../support/e2e/petstore.ts";
 import { sharedPetstore } from "../support/e2e/shared-petstore.ts";
@@ -95,15 +95,14 @@ describe.skipIf(CHROMIUM === undefined)("the console", () => {
   let page: Page;
   /** Requests to the API. */
   const sent: Request[] = [];
+  let calls: () => Promise<number>;
 
   beforeAll(async () => {
     page = await open("/");
     page.on("request", (request) => {
       if (new URL(request.url()).pathname.startsWith("/v1/")) sent.push(request);
     });
-    await page.addInitScript(
-      "const send = fetch; fetch = (...all) => { fetch.calls += 1; return send(...all); }; fetch.calls = 0;",
-    );
+    calls = await callCounter(page);
   });
 
   // Fresh fields, and the key of the tab.
@@ -117,9 +116,6 @@ describe.skipIf(CHROMIUM === undefined)("the console", () => {
     await page.unrouteAll();
     await page.context().setOffline(false);
   });
-
-  /** How many requests the page has sent since it was loaded: at once, while `sent` may get them a moment later. */
-  const calls = () => page.evaluate<number>("fetch.calls");
 
   /** Fills in what an operation accepts. */
   async function filledIn(operation: string) {

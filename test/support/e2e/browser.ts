@@ -56,6 +56,16 @@ export async function holdBack(
   return resolve;
 }
 
+/**
+ * How many requests the page has sent since it was loaded. For pages that are loaded after this. It counts at once, while an event of a
+ * request may come after what follows.
+ */
+export async function callCounter(page: Page): Promise<() => Promise<number>> {
+  const counting = "const send = fetch; fetch = (...all) => (fetch.calls++, send(...all)); fetch.calls = 0;";
+  await page.addInitScript(counting);
+  return () => page.evaluate<number>("fetch.calls");
+}
+
 export const keyField = (page: Page): Locator => page.getByLabel("Your API key");
 
 /** The console of an operation of the reference page, such as `listPets`. */
