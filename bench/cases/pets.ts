@@ -36,7 +36,7 @@ export async function fillD1(databases: Databases, pets: number): Promise<string
 export async function addTablesAndPets({ pets, keys }: Databases, count: number): Promise<void> {
   await migrate(pets, "pets");
   await migrate(keys, "keys");
-  if (keys === pets) await keys.exec(INDEX_KEYS);
+  if (keys === pets) await keys.prepare(INDEX_KEYS).run();
   for (let first = 1; first <= count; first += PETS_PER_STATEMENT) {
     const last = Math.min(count, first + PETS_PER_STATEMENT - 1);
     await pets.prepare(INSERT_PETS).bind(`${first}`, `${last}`).run();

@@ -110,7 +110,7 @@ function d1On(file: DatabaseSync, explained: (cause: unknown) => unknown): D1Dat
   return d1By<SQLInputValue>(async (statements) => {
     const isBatch = statements.length > 1;
     try {
-      // One that only reads does not wait for a writer.
+      // A batch that only reads does not wait for a writer.
       if (isBatch) file.exec(statements.every(({ sql }) => READS.test(sql)) ? "BEGIN" : "BEGIN IMMEDIATE");
       const results = statements.map(run);
       if (isBatch) file.exec("COMMIT");

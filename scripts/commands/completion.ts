@@ -80,7 +80,8 @@ ${lines.join("\n")}
 }
 
 /** Goes on with a word of the command line, while the words are those of a command. */
-const NEXT = `next="\${command:+$command }$word"
+const NEXT = `[[ $word == help ]] && continue
+    next="\${command:+$command }$word"
     if _petstore_words "$next" > /dev/null; then command="$next"; else break; fi`;
 
 /** Where the reply is empty, readline completes the names of files. Works in bash 3.2 too, which macOS has. */
@@ -141,6 +142,7 @@ function fish(places: Place[]): string {
 function __petstore_at
   set -l command
   for word in (commandline -opc)[2..]
+    test $word = help; and continue
     switch (string trim -- "$command $word")
       case ${names.join(" ")}
         set -a command $word

@@ -143,7 +143,8 @@ export async function choose(
 ): Promise<Chosen> {
   const [name = "", ...rest] = args;
   if (name === "help" && program.commands !== undefined) {
-    const chosen = await choose(program, line, summary, rest);
+    const words = rest.filter((each) => !each.startsWith("-"));
+    const chosen = await choose(program, line, summary, words);
     // A group says that it has no such command.
     const isUnknown = chosen.program.commands !== undefined && chosen.args.length > 0;
     return isUnknown ? chosen : { ...chosen, args: ["--help"] };

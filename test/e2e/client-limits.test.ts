@@ -8,7 +8,8 @@ import { PATIENT } from "../support/hang.ts";
 const petstore = sharedPetstore();
 
 /**
- * Adds pets at once, far more than the key may add. Returns what the service answered, the pets, and the errors of the other calls. The limit is that of a minute and of a day, so that a minute which begins meanwhile makes no difference.
+ * Adds pets at once, far more than the key may add. Returns what the service answered, the pets, and the errors of the other calls. The
+ * limit is that of a minute and of a day, so that a minute which begins meanwhile makes no difference.
  */
 async function createMore(limit: number, count: number) {
   const { id, key } = await petstore.newKey("enterprise", { minute: limit, day: limit });

@@ -30,6 +30,7 @@ const BEFORE = { bash: "", zsh: "compdef() { : }", fish: "" };
 const typed: [string, string[]][] = [
   ["./petstore ke", ["keys"]],
   ["/x/petstore keys re", ["ref", "rename", "resume", "revoke"]],
+  ["petstore help keys end", ["end-grace"]],
   ["petstore keys create --per-", ["--per-day", "--per-minute"]],
   ["petstore keys create --plan ", ["business", "enterprise", "free", "pro"]],
   ["petstore keys create --quiet --plan e", ["enterprise"]],

@@ -427,6 +427,17 @@ describe("./petstore keys create --from", () => {
       .ended;
     expect([exit, (await keysByName()).size]).toEqual([1, 0]);
   });
+
+  it("stops when the reader has closed the pipe", async () => {
+    const { child, ended } = start(`create --from ${await fileOf(20 * BATCH)} --remote`, "pipe");
+    atBatch(2, async (send) => {
+      child.stdout?.destroy();
+      await send();
+    });
+    const { exit, stderr } = await ended;
+    expect([exit, stderr.match(/^not shown: key_/gm)?.length]).toEqual([1, BATCH]);
+    expect((await keysByName()).size).toBe(2 * BATCH);
+  });
 });
 
 describe("on a local database", () => {

@@ -886,13 +886,15 @@ describe("two operators at once", () => {
     async (line) => {
       const { id } = await newKey();
       await rotateKey(database, id, 60_000, { by: "a test", nowMs: Date.now() });
-      whileAsked((jo) => rotateKey(database, id, 60_000, jo));
+      const asked = whileAsked((jo) => rotateKey(database, id, 60_000, jo));
       const { exitCode, stdout, stderr } = await run(`${line.replace("ID", id)} --by Ann`);
       expect([exitCode, stdout]).toEqual([1, ""]);
       const problem = `${id} was rotated meanwhile by Jo, at \\S+Z: nothing was changed.`;
       expect(stderr).toMatch(new RegExp(`error: ${problem} See ./petstore keys log ${id} --remote,`));
       expect(await rowOf(id)).toMatch(/ active, in-grace$/);
       expect((await changesOf(id)).slice(2)).toEqual([expect.stringContaining("(Jo)")]);
+      if (line === "end-grace ID")
+        expect(asked.mock.calls[0]?.[0]).toMatch(/ would work until \d{4}-\S+Z at most\./);
     },
   );
 

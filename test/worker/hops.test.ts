@@ -94,21 +94,15 @@ it("a list waits for one round: the object and the page in parallel, or only the
 });
 
 it.each([
-  ["slept", "a page", []],
-  ["has an old record", "a page", []],
-  ["slept", "the last page from a replica", [["pets"]]],
-])(
-  "if the object %s, %s waits for two hops in sequence, with the page meanwhile, and then for %j",
-  async (state, page, more) => {
-    const { send, id } = await newSender();
-    pass(10_000);
-    if (state === "slept") await evictDurableObject(objectOf(id));
-    expect(await send(page === "a page" ? newList() : LAST_PAGE)).toEqual([
-      ["keys, object", "pets"],
-      ...more,
-    ]);
-  },
-);
+  ["slept", "two hops", "a page", newList, []],
+  ["has an old record", "two hops", "a page", newList, []],
+  ["slept", "three hops", "the last page from a replica", () => LAST_PAGE, [["pets"]]],
+])("if the object %s, a list waits for %s in sequence: %s", async (state, _hops, _page, path, more) => {
+  const { send, id } = await newSender();
+  pass(10_000);
+  if (state === "slept") await evictDurableObject(objectOf(id));
+  expect(await send(path())).toEqual([["keys, object", "pets"], ...more]);
+});
 
 it.each([
   ["two rounds", "a replica", true, [["object", "pets"], ["pets"]]],

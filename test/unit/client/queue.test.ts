@@ -33,7 +33,7 @@ it.each([
     const { store, requests } = newStore([answer(200), slow], { maxConcurrency });
     // After a response, more than a few are sent at once.
     await get(store, 0);
-    // usage() and what one call repeats are requests of the client too.
+    // usage() is a request of the client too.
     const calls = range(200).map((id) => (id % 5 === 0 ? store.usage().catch(() => {}) : get(store, id)));
     await vi.runAllTimersAsync();
     await Promise.all(calls);
@@ -45,6 +45,15 @@ it.each([
     expect(performance.now()).toBe(50 * Math.ceil(200 / most));
   },
 );
+
+it("a repeated request needs no second slot", async () => {
+  vi.spyOn(Math, "random").mockReturnValue(0);
+  const { store, requests } = newStore([answer(503, ""), answer(200)], { maxConcurrency: 1 });
+  const calls = range(3).map((id) => get(store, id));
+  await vi.runAllTimersAsync();
+  expect(await Promise.all(calls)).toEqual([0, 1, 2]);
+  expect(requests).toHaveLength(4);
+});
 
 it("when the first call is aborted, the next one goes on at once", async () => {
   const { store, requests } = newStore([never, answer(200)]);
