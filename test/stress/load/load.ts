@@ -150,7 +150,7 @@ export async function load({ seconds, keys, kills, awaitsRecords }: LoadOptions)
       return `${keyIdOf(secret)}: ${texts?.join(", ")}`;
     });
     const sql = `
-      SELECT key_id || ': ' || group_concat(concat_ws(' ', day, admitted, (SELECT sum(value) FROM json_each(refused_by))), ', ' ORDER BY day)
+      SELECT key_id || ': ' || group_concat(concat_ws(' ', day, admitted, (SELECT ifnull(sum(value), 0) FROM json_each(refused_by))), ', ' ORDER BY day)
       FROM key_usage GROUP BY key_id`;
     const startMs = performance.now();
     for (;;) {
