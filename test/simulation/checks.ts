@@ -562,6 +562,8 @@ export abstract class Checks {
     this.#noteRefusals(result);
     const counted = isRepeated ? this.#batches.get(batch) : undefined;
     this.#batches.set(batch, counted ?? windows);
+    // A report that is repeated may be answered at the same instant as a call with requests.
+    if (request.requests === 0) return;
     for (const [name, { startMs }] of Object.entries(counted ?? windows))
       isolate.countedIn.set(`${name} ${nowMs}`, startMs);
   }
