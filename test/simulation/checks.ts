@@ -204,6 +204,8 @@ export abstract class Checks {
   readonly #before = new Map<number, Memory | undefined>();
   /** What was in memory lately, by its revision. */
   readonly #states = new BoundedMap<number, Memory>(100);
+  /** The latest call of each isolate that the object has executed. */
+  readonly #latestCalls = new Map<string, number>();
   /** The windows that counted each batch, by its isolate and number. */
   readonly #batches = new Map<string, Windows>();
   /** By shortest window: when the object first refused a request, when refused requests have arrived (virtual time), the largest limit. */
@@ -557,7 +559,11 @@ export abstract class Checks {
     if (lease !== undefined && !isRepeated) this.counts.leases += 1;
     this.counts.undecided += request.requests - admitted - refused;
     const granted = (lease?.size ?? 0) - (known?.lease?.id === lease?.id ? (known?.lease?.size ?? 0) : 0);
-    if (!isolate.isAlive && !isRepeated) this.#lose(nowMs, admitted + granted);
+    // An object that has forgotten a later call counts one that its isolate has given up, and decided by itself.
+    const latest = this.#latestCalls.get(request.isolate) ?? 0;
+    this.#latestCalls.set(request.isolate, Math.max(latest, request.number));
+    const isGivenUp = !isolate.isAlive || request.number < latest;
+    if (isGivenUp && !isRepeated) this.#lose(nowMs, admitted + granted);
     if (isRepeated) this.#refusedAgain += refused;
     this.#noteRefusals(result);
     const counted = isRepeated ? this.#batches.get(batch) : undefined;
