@@ -8,7 +8,7 @@ import type { Io } from "../lib/io.ts";
 /** What can follow the words of a command, such as `keys create`; they are empty for the program itself. */
 interface Place {
   words: string;
-  commands: [name: string, description: string][];
+  commands: (readonly [name: string, description: string])[];
   options: { word: string; description: string; value?: Value }[];
   argument: Value;
 }
@@ -39,8 +39,8 @@ async function placesOf(program: Program, words: string, io: Io): Promise<Place[
   const place = {
     words,
     commands: [
-      ...commands.map(([name, [description]]): [string, string] => [name, description]),
-      ...(program.commands ? [[...HELP_COMMAND] satisfies [string, string]] : []),
+      ...commands.map(([name, [description]]) => [name, description] as const),
+      ...(program.commands ? [HELP_COMMAND] : []),
     ],
     options: [HELP, ...options.map(optionOf)],
     argument: {
